@@ -1,0 +1,63 @@
+"""What holds for every test: no vendor is ever reached, and a run can be repeated.
+
+Not here: fixtures of one layer; they live beside its tests.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import sys
+
+import pytest
+from hypothesis import settings
+
+# A shared machine makes single examples slow, which is no fault of ours. In CI the examples are
+# derived from the test itself, so that the same commit gets the same answer; at a desk they are new
+# each time, so that people find what CI cannot.
+settings.register_profile("desk", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+
+def _refuse_the_outside(event: str, arguments: tuple[object, ...]) -> None:
+    """An audit hook: in this process, connections go to this machine or nowhere."""
+    if event == "socket.connect":
+        address = arguments[1]
+        host = address[0] if isinstance(address, tuple) and address else None
+    elif event == "socket.getaddrinfo":
+        host = arguments[0]
+    else:
+        return
+    name = host.decode() if isinstance(host, bytes) else host
+    if isinstance(name, str) and not _is_loopback(name):
+        raise RuntimeError(
+            f"a test tried to reach {name!r}; tests use ScriptedModel or a local server"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host in ("", "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+sys.addaudithook(_refuse_the_outside)
+
+
+@pytest.fixture(autouse=True)
+def no_keys_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key in the developer's environment may not change what a test sees."""
+    for name in os.environ:
+        if name.endswith(("_API_KEY", "_AUTH_TOKEN")):
+            monkeypatch.delenv(name)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the real small model share one worker, so that its server starts only once."""
+    for item in items:
+        if item.get_closest_marker("local_model"):
+            item.add_marker(pytest.mark.xdist_group("local_model"))

@@ -1,0 +1,97 @@
+"""Every numbered behaviour and case has a test that carries its number, or a written reason.
+
+The numbers of behaviours are those of docs/behaviours.md; the cases are listed below. A test may hold several: its name
+then lists them, as in `test_behaviour_031_033_...`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+DOCS = TESTS.parent / "docs"
+
+BEHAVIOURS = set(range(1, 151))
+
+# Faults that people reported of software like this one, which must not happen here.
+CASES = {
+    1: "a tool without parameters is called with empty argument text",
+    2: "arguments are JSON but no object",
+    3: "nested values arrive encoded twice",
+    4: "a reply is cut in the middle of its arguments",
+    5: "an illegal escape sequence stands in the arguments",
+    9: "the finish reason says stop although tools were called",
+    10: "the finish reason says tool calls but there are none",
+    22: "an abort falls between a call and its result",
+    23: "finished results of a parallel batch are lost on abort",
+    24: "tasks are left running after a parallel batch breaks",
+    25: "one failing tool discards the results of the others",
+    26: "a hook around a tool raises",
+    27: "a tool ignores the abort signal",
+    28: "steering arrives just as the run ends",
+    29: "the model calls a tool that does not exist",
+    40: "the output has one enormous line",
+    44: "a tool's schema has $ref and $defs",
+    45: "a docstring has types, several arguments and a return section",
+    46: "one client is used on a second event loop",
+}
+
+
+def test_names() -> Iterator[str]:
+    """The name of every test under tests/, class and file names included where they carry one."""
+    for file in sorted(TESTS.rglob("test_*.py")):
+        if file == Path(__file__):
+            continue
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if (
+                    name.startswith("test_")
+                ):
+                    yield name
+                case _:
+                    pass
+
+
+test_names.__test__ = False  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def numbers(kind: str) -> set[int]:
+    """All numbers that follow `behaviour_` (or `case_`) in the name of a test."""
+    pattern = re.compile(rf"{kind}s?_(\d{{3}}(?:_(?:and_)?\d{{3}})*)(?!\d)")
+    return {
+        int(number)
+        for name in test_names()
+        for group in pattern.findall(name)
+        for number in re.findall(r"\d{3}", group)
+    }
+
+
+def rows() -> dict[int, str]:
+    """The last column of docs/behaviours.md by number; empty where a test holds the statement."""
+    text = (DOCS / "behaviours.md").read_text("utf-8")
+    return {
+        int(number): difference.strip()
+        for number, difference in re.findall(r"^\| (\d+) \|.*\|([^|]*)\|$", text, re.MULTILINE)
+    }
+
+
+def test_every_behaviour_has_a_row() -> None:
+    assert set(rows()) == BEHAVIOURS
+
+
+def test_every_behaviour_has_a_test_or_a_reason_why_it_has_none() -> None:
+    """`not here:` or `elsewhere:` in the last column of the row is the reason."""
+    excused = {n for n, said in rows().items() if said.startswith(("not here:", "elsewhere:"))}
+
+    assert sorted(BEHAVIOURS - numbers("behaviour") - excused) == []
+
+
+def test_every_case_of_this_release_has_a_test() -> None:
+    assert sorted(CASES.keys() - numbers("case")) == []
+
+
+def test_no_test_carries_a_number_that_does_not_exist() -> None:
+    assert sorted(numbers("behaviour") - BEHAVIOURS) == []
