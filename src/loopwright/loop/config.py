@@ -1,0 +1,152 @@
+"""Every option of a run, once. `Agent` shows the same ones as attributes of its own."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ..errors import Misuse
+from ..models.model import Model, ThinkingLevel
+from . import hooks
+from .hooks import default_convert_to_llm, with_signal
+
+__all__ = ["AgentLoopConfig"]
+
+_TAKE_SIGNAL = {
+    "transform_context": 1,
+    "before_tool_call": 1,
+    "after_tool_call": 1,
+    "prepare_request": 1,
+    "prepare_next_turn": 1,
+    "finish_turn": 1,
+    "should_stop_after_turn": 1,
+}
+_CHOICES = {
+    "tool_execution": ("parallel", "sequential"),
+    "steering_mode": ("one-at-a-time", "all"),
+    "follow_up_mode": ("one-at-a-time", "all"),
+}
+
+
+class AgentLoopConfig:
+    """How a run behaves. Hooks and modes are read live; the model and thinking level at its start.
+
+    Times are in seconds, None means no limit. `stream_options` go to the stream function as they
+    are; `session_id` and `thinking_budgets` fill those options unless set there. The two
+    `get_..._messages` feed steering and follow-up messages to the low-level loop; `on_undelivered`
+    is given messages that were fetched from them when the run ended before they could be said.
+    """
+
+    __slots__ = (
+        "_calls",
+        "after_tool_call",
+        "before_tool_call",
+        "convert_to_llm",
+        "deps",
+        "finish_turn",
+        "follow_up_mode",
+        "get_api_key",
+        "get_follow_up_messages",
+        "get_steering_messages",
+        "idle_timeout",
+        "max_turns",
+        "model",
+        "on_error",
+        "on_undelivered",
+        "output_type",
+        "prepare_next_turn",
+        "prepare_request",
+        "run_timeout",
+        "session_id",
+        "should_stop_after_turn",
+        "steering_mode",
+        "stream_options",
+        "thinking_budgets",
+        "thinking_level",
+        "tool_execution",
+        "transform_context",
+    )
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        thinking_level: ThinkingLevel = "off",
+        output_type: Any = None,
+        deps: Any = None,
+        convert_to_llm: hooks.ConvertToLlm = default_convert_to_llm,
+        transform_context: hooks.TransformContext | None = None,
+        get_api_key: hooks.GetApiKey | None = None,
+        before_tool_call: hooks.BeforeToolCallHook | None = None,
+        after_tool_call: hooks.AfterToolCallHook | None = None,
+        prepare_request: hooks.PrepareRequest | None = None,
+        prepare_next_turn: hooks.PrepareNextTurn | None = None,
+        finish_turn: hooks.FinishTurnHook | None = None,
+        should_stop_after_turn: hooks.ShouldStop | None = None,
+        max_turns: int | None = None,
+        run_timeout: float | None = None,
+        idle_timeout: float | None = None,
+        steering_mode: Literal["one-at-a-time", "all"] = "one-at-a-time",
+        follow_up_mode: Literal["one-at-a-time", "all"] = "one-at-a-time",
+        tool_execution: Literal["parallel", "sequential"] = "parallel",
+        session_id: str | None = None,
+        thinking_budgets: dict[str, int] | None = None,
+        stream_options: dict[str, Any] | None = None,
+        on_error: hooks.OnError | None = None,
+        get_steering_messages: hooks.GetMessages | None = None,
+        get_follow_up_messages: hooks.GetMessages | None = None,
+        on_undelivered: hooks.Hook | None = None,
+    ) -> None:
+        self._calls: dict[str, hooks.Hook] | None = None
+        self.model = model
+        self.thinking_level: ThinkingLevel = thinking_level
+        self.output_type = output_type
+        self.deps = deps
+        self.convert_to_llm = convert_to_llm
+        self.transform_context = transform_context
+        self.get_api_key = get_api_key
+        self.before_tool_call = before_tool_call
+        self.after_tool_call = after_tool_call
+        self.prepare_request = prepare_request
+        self.prepare_next_turn = prepare_next_turn
+        self.finish_turn = finish_turn
+        self.should_stop_after_turn = should_stop_after_turn
+        self.max_turns = max_turns
+        self.run_timeout = run_timeout
+        self.idle_timeout = idle_timeout
+        self.steering_mode: Literal["one-at-a-time", "all"] = steering_mode
+        self.follow_up_mode: Literal["one-at-a-time", "all"] = follow_up_mode
+        self.tool_execution: Literal["parallel", "sequential"] = tool_execution
+        self.session_id = session_id
+        self.thinking_budgets = thinking_budgets
+        self.stream_options = stream_options
+        self.on_error = on_error
+        self.get_steering_messages = get_steering_messages
+        self.get_follow_up_messages = get_follow_up_messages
+        self.on_undelivered = on_undelivered
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Check what can be checked, and settle once whether a hook takes the signal."""
+        if name in _TAKE_SIGNAL:
+            self._set_hook(name, value)
+        elif name in _CHOICES and value not in _CHOICES[name]:
+            raise Misuse(f"{name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}")
+        elif name == "max_turns" and value is not None and value < 1:
+            raise Misuse(f"max_turns is at least 1, or None for no limit; got {value!r}")
+        elif name in ("run_timeout", "idle_timeout") and value is not None and value <= 0:
+            raise Misuse(f"{name} is a number of seconds above 0, or None; got {value!r}")
+        elif name == "convert_to_llm" and value is None:
+            value = default_convert_to_llm
+        object.__setattr__(self, name, value)
+
+    def _set_hook(self, name: str, value: Any) -> None:
+        calls = dict(self._calls or {})
+        calls.pop(name, None)
+        if value is not None:
+            if not callable(value):
+                raise Misuse(f"{name} is a function or None, not {type(value).__name__}")
+            calls[name] = with_signal(value, _TAKE_SIGNAL[name])
+        self._calls = calls or None
+
+    def hook(self, name: str) -> hooks.Hook | None:
+        """The hook called *name* as a function that takes the signal last, or None."""
+        return None if self._calls is None else self._calls.get(name)

@@ -1,0 +1,437 @@
+"""Run the calls of one reply: preflight in order, side by side, results in the order asked.
+
+Whatever happens, each call ends with exactly one result: an unknown tool, bad arguments, a block,
+a raise, a timeout, an abort. A batch remembers what it has told of each call, so that after an
+interruption it can be gone on with and still pairs every start with one end.
+
+Each body runs in a task of its own that leaves what it has to say in one inbox; only the kernel's
+task reads that and reports it. A TaskGroup cannot be used for them: it waits for its children for
+ever, and a body that ignores its cancellation must be left behind.
+
+Not here: what a tool is (tool), or how hooks look (hooks).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
+from ..messages import AgentToolResult, AssistantMessage, ToolCall, ToolResultMessage
+from ..signals import AbortController
+from . import wording
+from .hooks import AfterToolCall, AfterToolCallResult, BeforeToolCall, BeforeToolCallResult
+from .interrupt import Interrupted
+from .results import cap_result
+from .run import Run
+from .tool import AgentTool, ArgumentsRejected, BoundCall, ToolContext
+
+__all__ = ["Batch", "run_tools"]
+
+
+class _Slot:
+    """One call of the batch. Tracked by its place, since ids may repeat."""
+
+    __slots__ = (
+        "announced",
+        "bound",
+        "call",
+        "ended",
+        "outcome",
+        "overdue",
+        "started",
+        "task",
+        "terminate",
+        "tool",
+        "unknown",
+    )
+
+    def __init__(self, call: ToolCall) -> None:
+        self.call = call
+        self.tool: AgentTool[Any, Any] | None = None
+        self.bound: BoundCall | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.overdue: asyncio.TimerHandle | None = None
+        self.outcome: AgentToolResult | None = None
+        self.terminate = False
+        self.unknown = False
+        self.started = False
+        self.ended = False
+        self.announced = False
+
+
+class Batch:
+    """The calls of one reply on their way to results."""
+
+    def __init__(self, run: Run, reply: AssistantMessage, calls: list[ToolCall]) -> None:
+        self.run = run
+        self.reply = reply
+        self.slots = [_Slot(call) for call in calls]
+        self.controller = AbortController()
+        """Tools see this signal: it fires with the run's, and when steering interrupts them."""
+        self.interrupted = False
+        self.fatal: BaseException | None = None
+        self._news: list[tuple[_Slot, AgentToolResult | None]] = []
+        self._open = 0  # calls of the present group that have not ended
+        self._waiter: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+
+    # -- settings -----------------------------------------------------------------------------
+
+    @property
+    def refused(self) -> bool:
+        """The reply was cut by the output limit: nothing in it can be trusted to be whole."""
+        return self.reply.stop_reason == "length"
+
+    @property
+    def stopped(self) -> bool:
+        """No tool may be started any more."""
+        return self.run.signal.aborted or self.interrupted
+
+    def groups(self) -> list[list[_Slot]]:
+        """What runs side by side: everything, or one call at a time."""
+        run = self.run
+        tools = [run.tools.get(slot.call.name) for slot in self.slots]
+        one_by_one = (
+            self.refused
+            or run.config.tool_execution == "sequential"
+            or any(tool is not None and tool.execution_mode == "sequential" for tool in tools)
+        )
+        return [[slot] for slot in self.slots] if one_by_one else [self.slots]
+
+    def interrupt(self) -> None:
+        """A steering message is not willing to wait. May be called from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._interrupted)
+        except RuntimeError:  # the loop is gone, and the batch with it
+            return
+
+    def _interrupted(self) -> None:
+        self.interrupted = True
+        self._wake()
+
+    # -- running ------------------------------------------------------------------------------
+
+    async def settle(self) -> None:
+        """Bring every call to its result. After an interruption: go on where it happened."""
+        run = self.run
+        if run.inbox.urgent:
+            self.interrupted = True
+        run.inbox.watch(self.interrupt)
+        unregister = run.signal.on_abort(self._wake)
+        try:
+            for group in self.groups():
+                for slot in group:
+                    await self._preflight(slot)
+                await self._execute(group)
+                for slot in group:
+                    await self._announce(slot)
+        finally:
+            unregister()
+            run.inbox.watch(None)
+
+    async def _preflight(self, slot: _Slot) -> None:
+        """Start, lookup, repair, validation, gate; a call that fails one of them is settled."""
+        run = self.run
+        if slot.ended or slot.task is not None:
+            return
+        if not slot.started:
+            slot.started = True
+            call = slot.call
+            await run.emit(ToolExecutionStart(call.id, call.name, call.arguments))
+        if slot.outcome is None and slot.bound is None:
+            slot.outcome = self._look_up(slot)
+            gate = run.config.hook("before_tool_call")
+            if gate is not None and (slot.bound is not None or slot.unknown):
+                await self._pass_gate(gate, slot)
+        if slot.outcome is not None:
+            await self._end(slot)
+
+    def _look_up(self, slot: _Slot) -> AgentToolResult | None:
+        """Find the tool and bind its arguments. Returns why that cannot be, or None."""
+        run, call = self.run, slot.call
+        if self.refused:
+            return wording.refused(wording.cut_by_length(call.name))
+        if self.stopped:
+            return self._stopped_result()
+        tool = slot.tool = run.tools.get(call.name)
+        if tool is None:
+            slot.unknown = True
+            return wording.refused(wording.unknown_tool(call.name, run.tools))
+        if call.arguments_error is not None:
+            return wording.refused(wording.unreadable_arguments(call))
+        return self._bind(slot, tool, call.arguments)
+
+    def _bind(
+        self, slot: _Slot, tool: AgentTool[Any, Any], arguments: dict[str, Any]
+    ) -> AgentToolResult | None:
+        try:
+            slot.bound = tool.bind(arguments)
+        except ArgumentsRejected as error:
+            return wording.refused(str(error))
+        return None
+
+    async def _pass_gate(self, gate: Callable[..., Any], slot: _Slot) -> None:
+        """Ask the hook, which sees a copy of the arguments. One that raises blocks the call.
+
+        It is shown calls of unknown tools as well, but cannot make them run.
+        """
+        run, call, bound = self.run, slot.call, slot.bound
+        args = copy.deepcopy(call.arguments if bound is None else bound.args)
+        question = BeforeToolCall(self.reply, call, args, run.context)
+        verdict: BeforeToolCallResult | None = None
+        try:
+            verdict = await run.call(gate, question, run.signal)
+        except Interrupted:
+            verdict = None
+        except Exception as error:
+            report_fault(run, error, "before_tool_call")
+            fault = wording.hook_raised("before_tool_call", call.name, error)
+            slot.outcome = slot.outcome or wording.refused(fault)
+        if self.stopped:
+            slot.outcome = self._stopped_result()
+        if verdict is None or slot.outcome is not None or slot.tool is None:
+            return
+        slot.terminate = verdict.terminate
+        if verdict.block:
+            slot.outcome = wording.refused(verdict.reason or wording.blocked(call.name))
+        elif verdict.args is not None:
+            slot.outcome = self._bind(slot, slot.tool, verdict.args)
+
+    async def _execute(self, group: list[_Slot]) -> None:
+        """Run the prepared calls of *group* side by side and report what they say."""
+        for slot in group:
+            if slot.task is None and slot.bound is not None and not slot.ended and not self.stopped:
+                self._launch(slot)
+        self._open = sum(not slot.ended for slot in group)
+        deadline: float | None = None
+        while self._open:
+            if self.stopped and deadline is None:
+                deadline = self._loop.time() + self.run.grace_seconds
+                self._stop_bodies(group)
+            for slot, partial in self._take_news():
+                if slot.ended:
+                    continue  # too late: it was left behind
+                if partial is None:
+                    await self._end(slot)
+                else:
+                    await self._update(slot, partial)
+            if deadline is not None:
+                left_behind = self._loop.time() >= deadline
+                for slot in group:
+                    if not slot.ended and (slot.task is None or left_behind):
+                        slot.outcome = slot.outcome or self._stopped_result()
+                        await self._end(slot)
+            if self._open and not self._news:
+                await self._wait(deadline)
+
+    def _launch(self, slot: _Slot) -> None:
+        tool = slot.tool
+        assert tool is not None
+        slot.task = self._loop.create_task(self._body(slot))
+        if tool.timeout is not None:
+            limit = tool.timeout + self.run.grace_seconds
+            slot.overdue = self._loop.call_later(limit, self._overdue, slot)
+
+    async def _body(self, slot: _Slot) -> None:
+        """One tool, in its own task: its outcome goes to the slot, and word of it to the inbox."""
+        tool, bound = slot.tool, slot.bound
+        assert tool is not None
+        assert bound is not None
+        run = self.run
+
+        def deliver(partial: AgentToolResult) -> None:
+            if slot.outcome is None:
+                self._tell(slot, partial)
+
+        context = ToolContext(slot.call.id, self.controller.signal, run.config.deps, deliver)
+        try:
+            if tool.timeout is None:
+                result = await tool.invoke(bound, context)
+            else:
+                result = await _within(tool, bound, context)
+        except asyncio.CancelledError:
+            # Ours if the batch was stopped; a tool that raises it by itself has failed.
+            result = self._stopped_result() if self.stopped else wording.cancelled(tool.name)
+        except Exception as error:
+            result = wording.raised(tool.name, error)
+        except BaseException as error:
+            self.fatal = error
+            result = wording.raised(tool.name, error)
+        hook = run.config.hook("after_tool_call")
+        if hook is not None:
+            result = await self._after(hook, slot, result)
+        result = cap_result(result)
+        if slot.outcome is None:
+            slot.outcome = result
+            self._tell(slot, None)
+
+    async def _after(
+        self, hook: Callable[..., Any], slot: _Slot, result: AgentToolResult
+    ) -> AgentToolResult:
+        """The result as the hook wants it. A hook that fails changes nothing, and is reported."""
+        run, bound = self.run, slot.bound
+        assert bound is not None
+        question = AfterToolCall(
+            self.reply, slot.call, bound.args, result, result.is_error, run.context
+        )
+        try:
+            change = hook(question, run.signal)
+            if hasattr(change, "__await__"):
+                change = await change
+        except asyncio.CancelledError as error:
+            if not self.stopped:  # the hook cancelled itself
+                report_fault(run, error, "after_tool_call")
+            return result
+        except Exception as error:
+            report_fault(run, error, "after_tool_call")
+            return result
+        return result if change is None else _changed(result, change)
+
+    # -- the inbox ----------------------------------------------------------------------------
+
+    def _tell(self, slot: _Slot, partial: AgentToolResult | None) -> None:
+        self._news.append((slot, partial))
+        self._wake()
+
+    def _take_news(self) -> list[tuple[_Slot, AgentToolResult | None]]:
+        news, self._news = self._news, []
+        return news
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    async def _wait(self, deadline: float | None) -> None:
+        self._waiter = waiter = self._loop.create_future()
+        timer = None if deadline is None else self._loop.call_at(deadline, self._wake)
+        try:
+            if self.stopped and deadline is None:
+                return  # the stop came while something else was awaited
+            await waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+        fatal, self.fatal = self.fatal, None
+        if fatal is not None:
+            raise fatal
+
+    def _overdue(self, slot: _Slot) -> None:
+        """A body that did not heed its timeout is left behind."""
+        if slot.outcome is None and slot.tool is not None:
+            slot.outcome = wording.timed_out(slot.tool.name, slot.tool.timeout or 0.0)
+            self._tell(slot, None)
+
+    # -- stopping -----------------------------------------------------------------------------
+
+    def _stopped_result(self) -> AgentToolResult:
+        if self.interrupted and not self.run.signal.aborted:
+            return wording.refused(wording.INTERRUPTED)
+        return wording.refused(wording.ABORTED)
+
+    def _stop_bodies(self, group: list[_Slot]) -> None:
+        self.controller.abort(self.run.signal.reason or "interrupted by a steering message")
+        for slot in group:
+            if slot.task is not None:
+                slot.task.cancel()
+
+    async def abandon(self) -> None:
+        """The run ends without results: stop the bodies and wait for them, within the grace."""
+        tasks = [slot.task for slot in self.slots if slot.task is not None and not slot.task.done()]
+        self.interrupted = True
+        self._stop_bodies(self.slots)
+        if tasks:
+            await asyncio.wait(tasks, timeout=self.run.grace_seconds)
+
+    # -- reporting ----------------------------------------------------------------------------
+
+    async def _update(self, slot: _Slot, partial: AgentToolResult) -> None:
+        call = slot.call
+        await self.run.emit(ToolExecutionUpdate(call.id, call.name, call.arguments, partial))
+
+    async def _end(self, slot: _Slot) -> None:
+        if slot.ended:
+            return
+        slot.ended = True
+        self._open -= 1
+        if slot.overdue is not None:
+            slot.overdue.cancel()
+        result = slot.outcome
+        assert result is not None
+        if slot.terminate and not result.terminate:
+            result = slot.outcome = msgspec.structs.replace(result, terminate=True)
+        call = slot.call
+        await self.run.emit(ToolExecutionEnd(call.id, call.name, result, result.is_error))
+
+    async def _announce(self, slot: _Slot) -> None:
+        if slot.announced:
+            return
+        slot.announced = True
+        result = slot.outcome
+        assert result is not None
+        message = ToolResultMessage(
+            slot.call.id,
+            slot.call.name,
+            result.content,
+            result.details,
+            result.is_error,
+            result.usage,
+        )
+        self.run.results.append(message)
+        await self.run.announce(message)
+
+    @property
+    def terminates(self) -> bool:
+        """Every result asks for the run to end. After a stop nobody's wish counts."""
+        return (
+            bool(self.slots)
+            and not self.run.signal.aborted
+            and all(slot.outcome is not None and slot.outcome.terminate for slot in self.slots)
+        )
+
+
+async def run_tools(run: Run, reply: AssistantMessage, calls: list[ToolCall]) -> None:
+    """Answer every call of *reply*; the results are then part of the transcript."""
+    batch = run.batch
+    if batch is None or batch.reply is not reply:
+        batch = run.batch = Batch(run, reply, calls)
+    await batch.settle()
+    run.progress.terminated = batch.terminates
+    run.batch = None
+
+
+async def _within(
+    tool: AgentTool[Any, Any], bound: BoundCall, context: ToolContext
+) -> AgentToolResult:
+    limit = tool.timeout
+    assert limit is not None
+    timer = asyncio.timeout(limit)
+    try:
+        async with timer:
+            return await tool.invoke(bound, context)
+    except TimeoutError:
+        if timer.expired():
+            return wording.timed_out(tool.name, limit)
+        raise
+
+
+def _changed(result: AgentToolResult, change: AfterToolCallResult) -> AgentToolResult:
+    """Each field that is set replaces that field, whole."""
+    names = ("content", "details", "is_error", "terminate", "usage")
+    fields = {name: getattr(change, name) for name in names}
+    return msgspec.structs.replace(
+        result, **{name: value for name, value in fields.items() if value is not None}
+    )
+
+
+def report_fault(run: Run, error: BaseException, where: str) -> None:
+    """Tell the program about a fault of its own code that did not stop the run."""
+    from .faults import report
+
+    report(run.config.on_error, error, where)

@@ -1,0 +1,22 @@
+"""Faults of a program's own listeners and hooks that do not stop a run: told once, to `on_error`."""
+
+from __future__ import annotations
+
+import logging
+
+from .hooks import OnError
+
+__all__ = ["report"]
+
+_log = logging.getLogger("loopwright")
+
+
+def report(on_error: OnError | None, error: BaseException, where: str) -> None:
+    """Hand *error* to the program, or to the logger "loopwright" if it did not ask for faults."""
+    if on_error is not None:
+        try:
+            on_error(error, where)
+        except Exception:
+            _log.exception("on_error raised while it was told of a fault in %s", where)
+        return
+    _log.error("%s raised", where, exc_info=(type(error), error, error.__traceback__))

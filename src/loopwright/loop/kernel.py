@@ -1,0 +1,325 @@
+"""The loop: ask what the transcript wants, do it, ask again. The ten-minute read.
+
+`next_step` (transcript.py) decides and awaits nothing; the loop below carries its decisions out
+and reports every one through `emit`, awaited, so that whoever listens is a barrier. Failures at
+run time never raise out of here: they become messages, events and a stop reason. What raises is a
+wrong call, an `emit` that raises, and the caller's own cancellation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import Misuse, NothingToResume
+from ..events import AgentEnd, AgentStart, TurnEnd, TurnStart
+from ..messages import AgentMessage, AssistantMessage
+from ..signals import AbortController, AbortSignal
+from .config import AgentLoopConfig
+from .context import AgentContext
+from .dispatch import report_fault, run_tools
+from .hooks import FinishTurn, TurnContext, TurnUpdate
+from .interrupt import Interrupted
+from .queues import CallbackInbox
+from .reply import stream_reply
+from .run import Emit, Run, RunOutcome, StreamFn
+from .stream_function import stream_function
+from .transcript import (
+    AskModel,
+    BeginTurn,
+    Deliver,
+    EndTurn,
+    Finish,
+    Poll,
+    RunTools,
+    next_step,
+)
+
+__all__ = ["check_resumable", "drive", "run_agent_loop", "run_agent_loop_continue"]
+
+_CLOSING_SECONDS = 2.0
+
+
+async def run_agent_loop(
+    prompts: Sequence[AgentMessage],
+    context: AgentContext,
+    config: AgentLoopConfig,
+    emit: Emit,
+    signal: AbortSignal | None = None,
+    stream_fn: StreamFn | None = None,
+) -> list[AgentMessage]:
+    """Say *prompts* and loop until nothing is left to do. Returns the messages this run added.
+
+    `emit` is called with each event and awaited; if it raises, the run ends at once and the
+    exception comes out. *context* is not changed. Raises `Misuse` for an empty prompt list.
+    """
+    if not prompts:
+        raise Misuse("there is nothing to say: the list of prompts is empty")
+    run = _low_level_run(context, config, emit, stream_fn, prompts)
+    return (await drive(run, signal)).messages
+
+
+async def run_agent_loop_continue(
+    context: AgentContext,
+    config: AgentLoopConfig,
+    emit: Emit,
+    signal: AbortSignal | None = None,
+    stream_fn: StreamFn | None = None,
+) -> list[AgentMessage]:
+    """Like `run_agent_loop`, without a new message: the model is asked to go on.
+
+    Raises `NothingToResume` if the transcript is empty or ends with a finished reply; one that
+    failed or was aborted is not sent again.
+    """
+    check_resumable(context.messages)
+    run = _low_level_run(context, config, emit, stream_fn)
+    run.progress.extra_turn = True
+    return (await drive(run, signal)).messages
+
+
+def check_resumable(messages: Sequence[AgentMessage]) -> None:
+    """Raise `NothingToResume` unless the model has something to answer."""
+    if not messages:
+        raise NothingToResume("there is nothing to resume: the transcript is empty")
+    last = messages[-1]
+    if isinstance(last, AssistantMessage) and last.stop_reason not in ("error", "aborted"):
+        raise NothingToResume(
+            "there is nothing to resume: the transcript ends with the model's reply",
+            hint="send a new message with prompt()",
+        )
+
+
+def _low_level_run(
+    context: AgentContext,
+    config: AgentLoopConfig,
+    emit: Emit,
+    stream_fn: StreamFn | None,
+    prompts: Sequence[AgentMessage] = (),
+) -> Run:
+    return Run(
+        context=context,
+        config=config,
+        emit=emit,
+        stream_fn=stream_function(stream_fn, config.model),
+        controller=AbortController(),
+        inbox=CallbackInbox(config),
+        prompts=prompts,
+    )
+
+
+# -- driving ---------------------------------------------------------------------------------
+
+
+async def drive(run: Run, signal: AbortSignal | None = None) -> RunOutcome:
+    """Drive *run* to its end, whatever happens, and leave nothing of it running."""
+    unregister = (
+        signal.on_abort(lambda: run.controller.abort(signal.reason)) if signal else lambda: None
+    )
+    run.begin()
+    try:
+        await run.emit(AgentStart())
+        await _advance(run)
+    except asyncio.CancelledError:
+        await _close(run)
+        raise
+    except Exception:  # only emit raises here, and it is not called again
+        run.finished = True
+        raise
+    except BaseException:
+        await _close(run)
+        raise
+    finally:
+        if run.batch is not None:
+            await run.batch.abandon()
+        run.end()
+        unregister()
+    return run.outcome()
+
+
+async def _advance(run: Run) -> None:
+    """The loop."""
+    while not run.finished:
+        run.notice_stop()
+        step = next_step(run.context.messages, run.progress)
+        try:
+            match step:
+                case AskModel():
+                    await stream_reply(run)
+                case RunTools(reply, calls):
+                    await run_tools(run, reply, calls)
+                case EndTurn():
+                    await _end_turn(run)
+                case Poll(queue):
+                    await _poll(run, queue)
+                case BeginTurn():
+                    await _begin_turn(run)
+                case Deliver(messages):
+                    await _deliver(run, messages)
+                case Finish():
+                    await _finish(run)
+        except Interrupted:
+            continue  # a hook was cut off by a stop; the next step takes note of it
+        except _HookFailed as failure:
+            await _fail(run, failure.error)
+
+
+async def _poll(run: Run, queue: Any) -> None:
+    messages = await _ask(run, run.inbox.poll, queue)
+    if queue == "steering":
+        run.progress.steering = list(messages or ())
+    else:
+        run.progress.follow_up = list(messages or ())
+
+
+async def _begin_turn(run: Run) -> None:
+    progress = run.progress
+    prepare = run.config.hook("prepare_next_turn")
+    if prepare is not None and run.reply is not None and not run.signal.aborted:
+        turn = TurnContext(run.reply, run.results, run.context, run.new_messages)
+        update: TurnUpdate | None = await _ask(run, prepare, turn, run.signal)
+        if update is not None:
+            _adopt(run, update)
+        if not progress.steering and not progress.follow_up:
+            progress.steering = None  # preparing may have taken long; ask once more
+    progress.turn = "open"
+    progress.terminated = False
+    run.reply = None
+    run.results = []
+    await run.emit(TurnStart())
+
+
+def _adopt(run: Run, update: TurnUpdate) -> None:
+    if update.context is not None and update.context is not run.context:
+        run.use(update.context)
+    if update.model is not None:
+        run.model = update.model
+    if update.thinking_level is not None:
+        run.thinking_level = update.thinking_level
+
+
+async def _deliver(run: Run, messages: list[AgentMessage]) -> None:
+    while messages:
+        await run.announce(messages.pop(0))
+
+
+async def _end_turn(run: Run) -> None:
+    progress = run.progress
+    reply = run.reply
+    assert reply is not None
+    turn = TurnContext(reply, run.results, run.context, run.new_messages)
+    finish = run.config.hook("finish_turn")
+    verdict: FinishTurn | None = None
+    if finish is not None and not run.hook_failed:
+        grace = run.grace_seconds if run.signal.aborted else 0.0
+        try:
+            verdict = await _ask(run, finish, turn, run.signal, grace=grace)
+        except Interrupted:
+            verdict = None
+    run.notice_stop()
+    normal = progress.stopped_by is None
+    if normal:
+        _heed(run, verdict)
+    progress.turn = "closed"
+    await run.emit(TurnEnd(reply, run.results))
+    should_stop = run.config.hook("should_stop_after_turn")
+    if normal and should_stop is not None and await _ask(run, should_stop, turn, run.signal):
+        progress.stopped_by = progress.stopped_by or "hook"
+
+
+def _heed(run: Run, verdict: FinishTurn | None) -> None:
+    """Apply the hook's verdict and the limit of turns, and open the queues for the next poll."""
+    progress = run.progress
+    progress.steering = progress.follow_up = None
+    if verdict is FinishTurn.END:
+        progress.stopped_by = "hook"
+        return
+    progress.extra_turn = verdict is FinishTurn.CONTINUE
+    limit = run.config.max_turns
+    if limit is not None and run.turns >= limit:
+        owes_answer = bool(run.results) and not progress.terminated
+        if owes_answer or progress.extra_turn or run.inbox.waits:
+            progress.stopped_by = "max_turns"
+        progress.extra_turn = False
+        progress.steering, progress.follow_up = [], []
+
+
+async def _finish(run: Run) -> None:
+    progress = run.progress
+    if progress.steering:
+        run.inbox.give_back("steering", progress.steering)
+    if progress.follow_up:
+        run.inbox.give_back("follow_up", progress.follow_up)
+    run.finished = True
+    await run.emit(AgentEnd(run.new_messages))
+
+
+# -- when something goes wrong ---------------------------------------------------------------
+
+
+class _HookFailed(Exception):
+    """A hook of the program raised; the run ends with its words."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+async def _ask(run: Run, hook: Any, *arguments: Any, grace: float = 0.0) -> Any:
+    try:
+        return await run.call(hook, *arguments, grace=grace)
+    except Interrupted:
+        raise
+    except Exception as error:
+        raise _HookFailed(error) from error
+
+
+async def _fail(run: Run, error: Exception) -> None:
+    """A turn hook raised: a message in the model's place says so, in a turn of its own."""
+    progress = run.progress
+    run.hook_failed = True
+    run.notice_stop()
+    if progress.stopped_by is not None and progress.turn != "open":
+        report_fault(run, error, "a hook of an ending run")
+        return
+    progress.stopped_by = progress.stopped_by or "error"
+    if progress.turn == "answered" and run.reply is not None:
+        progress.turn = "closed"
+        await run.emit(TurnEnd(run.reply, run.results))
+    if progress.turn == "closed":
+        progress.turn = "open"
+        run.results = []
+        await run.emit(TurnStart())
+    reason = "aborted" if run.signal.aborted else "error"
+    run.reply = run.made_up_reply(str(error) or type(error).__name__, reason)
+    progress.turn = "answered"
+    await run.announce(run.reply)
+
+
+async def _close(run: Run) -> None:
+    """The outside cancelled the run: bring it to its proper end, shielded, but not for long."""
+    run.stop("cancelled")
+    run.grace_seconds = _CLOSING_SECONDS / 2
+    closing = asyncio.get_running_loop().create_task(_close_in_this_task(run))
+    deadline = asyncio.get_running_loop().time() + _CLOSING_SECONDS
+    while not closing.done():
+        left = deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            closing.cancel()
+            left = 0.1
+        try:
+            await asyncio.wait({closing}, timeout=left)
+        except asyncio.CancelledError:
+            continue  # cancelled once more; the deadline stands
+        if closing.cancelling():
+            break
+    if closing.done() and not closing.cancelled() and (error := closing.exception()):
+        report_fault(run, error, "closing a cancelled run")
+
+
+async def _close_in_this_task(run: Run) -> None:
+    run.move_to_this_task()
+    message = run.open_message
+    if message is not None:
+        await run.end_message(message)
+    await _advance(run)

@@ -1,0 +1,93 @@
+"""Who is told of an agent's events: in the order they subscribed, each awaited, none trusted.
+
+A listener that raises is reported and changes nothing for the run or the others. As long as all
+are sync, telling them takes no await; the agent does that itself, once for every delta.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ..events import AgentEvent
+from ..signals import AbortSignal
+from .hooks import with_signal
+from .interrupt import GRACE_SECONDS
+
+__all__ = ["Listener", "Listeners", "tell_rest"]
+
+Listener = Callable[..., Any]
+"""`listener(event, signal)` or `listener(event)`, sync or async."""
+
+_Tell = Callable[[AgentEvent, AbortSignal], Any]
+
+
+class Listeners:
+    """The subscribers of one agent."""
+
+    __slots__ = ("told",)
+
+    def __init__(self) -> None:
+        self.told: tuple[_Tell, ...] = ()
+        """Replaced, never changed, so that one can unsubscribe while all are being told."""
+
+    def add(self, listener: Listener) -> Callable[[], None]:
+        """Tell *listener* of every event from now on. Returns what stops that."""
+        entry: _Tell = with_signal(listener)
+        self.told = (*self.told, entry)
+        subscribed = True
+
+        def unsubscribe() -> None:
+            nonlocal subscribed
+            if subscribed:
+                subscribed = False
+                rest = list(self.told)
+                rest.remove(entry)  # the same function may be there twice; one of them goes
+                self.told = tuple(rest)
+
+        return unsubscribe
+
+
+async def tell_rest(
+    waiting: Awaitable[Any] | None,
+    rest: tuple[_Tell, ...],
+    event: AgentEvent,
+    signal: AbortSignal,
+    report: Callable[[BaseException], None],
+) -> None:
+    """Await what the first async listener returned, then go on with those behind it.
+
+    A cancellation does not keep the others from hearing of the event: it is raised when they have,
+    each within its grace time.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    position = 0
+    while True:
+        try:
+            if waiting is not None:
+                if cancelled is None:
+                    await waiting
+                else:
+                    async with asyncio.timeout(GRACE_SECONDS / 2):
+                        await waiting
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                cancelled = error
+            else:  # something inside the listener was cancelled, not the run
+                report(error)
+        except Exception as error:
+            report(error)
+        if position == len(rest):
+            break
+        waiting = None
+        listener = rest[position]
+        position += 1
+        try:
+            value = listener(event, signal)
+            waiting = value if value is not None and hasattr(value, "__await__") else None
+        except Exception as error:
+            report(error)
+    if cancelled is not None:
+        raise cancelled

@@ -1,0 +1,212 @@
+"""One request: what the model is shown, and its reply as it comes in.
+
+The reply may be complete, cut, failed or aborted; it always ends in exactly one message. What the
+listeners have not been shown is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable
+from typing import Any, cast
+
+import msgspec
+
+from ..events import MessageStart, MessageUpdate
+from ..messages import (
+    AgentMessage,
+    AssistantMessage,
+    Message,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+)
+from ..models.handoff import MessageView, SendableTranscript, sendable
+from ..models.model import Context
+from ..stream import AssistantStream, Done, Error, Retry, Start, StreamEvent
+from .hooks import default_convert_to_llm
+from .interrupt import Interrupted
+from .run import Run
+
+__all__ = ["stream_reply"]
+
+
+async def stream_reply(run: Run) -> None:
+    """Ask the model and stream what it says; the turn then has its reply.
+
+    If the run was stopped, nothing is asked and the turn is closed with what there is.
+    """
+    run.turns += 1
+    run.progress.extra_turn = False
+    message = None
+    if not run.signal.aborted and not run.reply_is_open:
+        try:
+            stream = await _request(run)
+        except Interrupted:
+            message = None
+        except Exception as error:
+            message = _failure(run, str(error) or type(error).__name__)
+        else:
+            message = await _read(run, stream)
+    if message is None:
+        message = _aborted(run)
+    if message.stop_reason == "error" and run.progress.stopped_by is None:
+        run.notice_stop()
+        run.progress.stopped_by = run.progress.stopped_by or "error"
+    was_open = run.reply_is_open
+    run.reply_is_open = False
+    run.last_event = None
+    run.progress.turn = "answered"
+    run.reply = message
+    if was_open:
+        await run.end_message(message)
+    else:
+        await run.announce(message)
+
+
+async def _request(run: Run) -> AssistantStream:
+    """Make the request. Raises what a hook or the stream function raises."""
+    config = run.config
+    prepare = config.hook("prepare_request")
+    if prepare is not None:
+        context = await run.call(prepare, run.context, run.signal)
+        if context is not None and context is not run.context:
+            run.use(context)
+    messages = await _sendable(run)
+    context = Context(run.context.system_prompt, messages, run.specs)
+    options: dict[str, Any] = dict(config.stream_options or {})
+    if config.session_id is not None:
+        options.setdefault("session_id", config.session_id)
+    if config.thinking_budgets is not None:
+        options.setdefault("thinking_budgets", config.thinking_budgets)
+    options.pop("reasoning", None)
+    if run.thinking_level != "off":
+        options["reasoning"] = run.thinking_level
+    if config.get_api_key is not None:
+        key = await run.call(config.get_api_key, run.model.provider)
+        if key:
+            options["api_key"] = key
+    options["signal"] = run.signal
+    stream: Any = run.stream_fn(run.model, context, **options)
+    if hasattr(stream, "__await__"):
+        stream = await run.interrupt.guard(stream)
+    if isinstance(stream, AssistantStream):
+        return stream
+    if isinstance(stream, AsyncIterable):
+        head = run.made_up_reply("", "error")
+        head = msgspec.structs.replace(head, stop_reason="stop", error_message=None)
+        return AssistantStream.from_events(cast("AsyncIterable[Any]", stream), head=head)
+    raise TypeError(
+        f"the stream function returned {type(stream).__name__}; it must return an AssistantStream"
+    )
+
+
+async def _sendable(run: Run) -> MessageView:
+    """What may be sent of the transcript now. With default hooks only new messages cost anything."""
+    config = run.config
+    transform = config.hook("transform_context")
+    if transform is None and config.convert_to_llm is default_convert_to_llm:
+        return _grow_outbox(run)
+    messages = list(run.context.messages)
+    if transform is not None:
+        messages = cast("list[AgentMessage]", await run.call(transform, messages, run.signal))
+    converted = await run.call(config.convert_to_llm, messages)
+    return sendable(cast("list[Message]", converted), run.model)
+
+
+def _grow_outbox(run: Run) -> MessageView:
+    outbox = run.outbox
+    model = run.model
+    if outbox is None or outbox.prepared_for != (model.provider, model.api, model.id):
+        outbox = run.outbox = SendableTranscript(model)
+        run.sent = 0
+    tail = run.context.messages[run.sent :]
+    run.sent = len(run.context.messages)
+    outbox.extend(
+        [m for m in tail if isinstance(m, UserMessage | AssistantMessage | ToolResultMessage)]
+    )
+    return outbox.view()
+
+
+async def _read(run: Run, stream: AssistantStream) -> AssistantMessage | None:
+    """Hand on what the model says. None if the run was stopped before it was done."""
+    signal = run.signal
+    tell = run.tell
+    unregister = signal.on_abort(stream.cancel)
+    try:
+        while (batch := await stream.next_batch()) is not None:
+            run.touch()
+            for event in batch:
+                if signal.aborted:
+                    return None
+                if run.reply_is_open and type(event) not in _NOT_UPDATES:  # nearly always
+                    run.last_event = event
+                    waiting = tell(MessageUpdate(event))
+                    if waiting is not None and hasattr(waiting, "__await__"):
+                        await run.interrupt.settle(waiting, run.grace_seconds)
+                    continue
+                message = await _open_or_close(run, event)
+                if message is not None:
+                    return message
+    finally:
+        unregister()
+        if not stream.ended:
+            await stream.aclose()
+    return None
+
+
+_NOT_UPDATES = frozenset({Start, Done, Error, Retry})
+"""Everything else a vendor may send is an update, kinds unknown today included."""
+
+
+async def _open_or_close(run: Run, event: StreamEvent) -> AssistantMessage | None:
+    """Deal with an event that is no update. Returns the final message if it was the last."""
+    if isinstance(event, Done):
+        return _checked(event.message)
+    if isinstance(event, Error):
+        return _failed(event)
+    if isinstance(event, Retry):
+        run.extra_usage += event.usage or Usage()
+        await run.emit(event)
+        return None
+    run.last_event = event
+    if not run.reply_is_open:
+        run.reply_is_open = True
+        await run.emit(MessageStart(cast("Any", event).partial))
+    if not isinstance(event, Start):
+        await run.emit(MessageUpdate(cast("Any", event)))
+    return None
+
+
+def _checked(message: AssistantMessage) -> AssistantMessage:
+    """A reply with nothing in it is a fault, unless the vendor said that it meant it."""
+    if not message.content and message.raw_stop_reason is None and message.usage.is_empty:
+        return msgspec.structs.replace(
+            message, stop_reason="error", error_message="The model's reply was empty."
+        )
+    if message.stop_reason == "aborted":  # nobody aborted but us, and we did not
+        return msgspec.structs.replace(message, stop_reason="error")
+    return message
+
+
+def _failed(event: Error) -> AssistantMessage:
+    """`aborted` is said if and only if our own signal fired."""
+    if event.error.stop_reason != "error":
+        return msgspec.structs.replace(event.error, stop_reason="error")
+    return event.error
+
+
+def _failure(run: Run, text: str) -> AssistantMessage:
+    return run.made_up_reply(text, "aborted" if run.signal.aborted else "error")
+
+
+def _aborted(run: Run) -> AssistantMessage:
+    """The reply as far as listeners have seen it."""
+    run.notice_stop()
+    idle = run.cause == "idle_timeout"
+    text = run.describe(run.cause)
+    partial = getattr(run.last_event, "partial", None)
+    if partial is None:
+        return run.made_up_reply(text, "error" if idle else "aborted")
+    return msgspec.structs.replace(
+        partial, stop_reason="error" if idle else "aborted", error_message=text
+    )

@@ -1,0 +1,35 @@
+"""Which function asks the model: the one given, the program's default, or the built-in vendors."""
+
+from __future__ import annotations
+
+from ..errors import NoStreamFunction
+from ..models.model import Model
+from .run import StreamFn
+
+__all__ = ["set_default_stream_fn", "stream_function"]
+
+_default: StreamFn | None = None
+
+
+def set_default_stream_fn(stream_fn: StreamFn | None) -> None:
+    """Use *stream_fn* wherever none is given; None goes back to the built-in vendors."""
+    global _default
+    _default = stream_fn
+
+
+def stream_function(given: StreamFn | None, model: Model) -> StreamFn:
+    """The function that will serve *model*. Raises `NoStreamFunction` naming the remedies."""
+    chosen = given or _default
+    if chosen is not None:
+        return chosen
+    from ..models import default_models
+
+    models = default_models()
+    if not models.serves(model):
+        raise NoStreamFunction(
+            f"nothing here can ask the model {model.id!r}: the provider {model.provider!r} is not "
+            "known",
+            hint="pass stream_fn=..., call set_default_stream_fn(...), or add the provider to "
+            "default_models()",
+        )
+    return models.stream_simple
