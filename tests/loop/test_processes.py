@@ -88,7 +88,8 @@ def end(how: str) -> Any:
         case "unpicklable":
             return threading.Lock()
         case _:
-            return how
+            pass
+    return how
 
 
 def read_input() -> str:
@@ -339,6 +340,19 @@ async def test_cancelling_twice_kills_at_once(tmp_path: Path) -> None:
     assert all(is_gone(int(pid)) for pid in pids)
 
 
+async def test_a_call_cancelled_at_any_moment_of_its_start_leaves_no_process() -> None:
+    for moments in range(12):
+        task = asyncio.create_task(run_in_process(end, ("x",)))
+        for _ in range(moments):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with pytest.raises(ChildProcessError):  # there is no child to wait for
+        os.waitpid(-1, os.WNOHANG)
+
+
 async def test_a_function_that_takes_no_signal_is_unwound_by_the_soft_signal(
     tmp_path: Path,
 ) -> None:
@@ -417,11 +431,12 @@ def test_what_no_other_process_can_import_is_refused_when_decorated() -> None:
         def method(self) -> int:
             return 1
 
-    for function, word in (
+    refused: list[tuple[Any, str]] = [
         (local, "inside another function"),
         (Holder().method, "a method"),
         (lambda: 1, "a lambda"),
-    ):
+    ]
+    for function, word in refused:
         with pytest.raises(InvalidTool, match=word) as caught:
             tool(isolation="process", name="my_tool")(function)
         assert "'my_tool'" in str(caught.value)
@@ -432,10 +447,7 @@ def renamed(x: int) -> int:
 
 
 original = renamed
-
-
-def renamed(x: str) -> str:  # type: ignore[no-redef]  # noqa: F811  # pyright: ignore
-    return x
+globals()["renamed"] = end
 
 
 def test_a_function_whose_name_now_means_another_is_refused_when_registered() -> None:
@@ -460,7 +472,9 @@ def test_the_class_form_cannot_be_isolated() -> None:
 @pytest.mark.parametrize("guarded", [True, False])
 def test_of_a_script_only_what_the_function_needs_is_run(tmp_path: Path, guarded: bool) -> None:
     script = tmp_path / "program.py"
-    start = 'if __name__ == "__main__":\n    asyncio.run(main())' if guarded else "asyncio.run(main())"
+    start = (
+        'if __name__ == "__main__":\n    asyncio.run(main())' if guarded else "asyncio.run(main())"
+    )
     script.write_text(
         f"""
 from __future__ import annotations

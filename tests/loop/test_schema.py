@@ -251,7 +251,7 @@ def test_behaviour_129_annotations_that_are_strings_are_resolved() -> None:
         size: int
 
     @tool
-    def f(local: Local, here: "list[Colour]") -> None:  # noqa: UP037
+    def f(local: Local, here: list[Colour]) -> None:
         raise NotImplementedError
 
     assert f.parameters["properties"]["local"]["properties"] == {"size": {"type": "integer"}}
@@ -269,7 +269,7 @@ def test_behaviour_129_a_type_defined_after_its_function_is_found_when_registere
 
 
 def test_behaviour_129_an_unresolvable_annotation_is_refused_by_name() -> None:
-    def f(a: int, value: Nowhere) -> None:  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore
+    def f(a: int, value: Nowhere) -> None:  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
         raise NotImplementedError
 
     with pytest.raises(InvalidTool, match=r"tool 'f'.*'value'.*Nowhere"):

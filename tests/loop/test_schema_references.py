@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from typing import Any
@@ -99,7 +100,8 @@ def test_values_that_look_like_schemas_are_data() -> None:
 
 
 @pytest.mark.parametrize(
-    "reference", ["#/$defs/Missing", "https://example.org/x.json", "#anchor", "other.json#/a", "#/type"]
+    "reference",
+    ["#/$defs/Missing", "https://example.org/x.json", "#anchor", "other.json#/a", "#/type"],
 )
 def test_case_044_a_reference_that_leads_nowhere_is_refused_with_its_path(reference: str) -> None:
     schema = {"type": "object", "properties": {"a": {"items": {"$ref": reference}}}}
@@ -117,7 +119,7 @@ def test_case_044_definitions_that_double_at_every_step_stay_references_and_end_
     names = [f"D{number}" for number in range(40)]
     definitions: dict[str, Any] = {
         name: {"properties": {"a": {"$ref": f"#/$defs/{below}"}, "b": {"$ref": f"#/$defs/{below}"}}}
-        for name, below in zip(names, names[1:], strict=False)
+        for name, below in itertools.pairwise(names)
     }
     definitions[names[-1]] = {"type": "integer"}
     schema = {"properties": {"a": {"$ref": "#/$defs/D0"}}, "$defs": definitions}

@@ -7,6 +7,7 @@ outlast a run, and the rule that only one run goes on at a time.
 from __future__ import annotations
 
 import asyncio
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TypeVar, cast, overload
 
@@ -254,7 +255,12 @@ class Agent:
         The run keeps step with the reader: it goes on when the next event is asked for. Leaving
         early aborts it.
         """
-        return AgentStream(self.subscribe, lambda: self.prompt(prompt, images), self.abort)
+
+        def enter(listener: Listener) -> Callable[[], None]:
+            self._refuse_while_running("stream")
+            return self.subscribe(listener)
+
+        return AgentStream(enter, lambda: self.prompt(prompt, images), self.abort)
 
     async def _run(
         self, prompts: list[AgentMessage], *, ask: bool = False, polled: bool = False
@@ -391,7 +397,7 @@ class _ActiveRun:
                 position += 1
                 try:
                     waiting = listener(event, signal)
-                except Exception as error:
+                except (Exception, CancelledError) as error:
                     on_fault(error)
                     continue
                 if waiting is not None and hasattr(waiting, "__await__"):

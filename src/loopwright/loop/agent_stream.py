@@ -36,6 +36,7 @@ class AgentStream:
         self._news: asyncio.Future[None] | None = None
         self._taken: asyncio.Future[None] | None = None
         self._reading = True
+        self._left = False
 
     async def __aenter__(self) -> AgentStream:
         if self._task is not None:
@@ -50,20 +51,22 @@ class AgentStream:
         """Leave; a run that has not ended is aborted and waited for."""
         task = self._task
         assert task is not None
+        self._left = True
         self._let_go()
         if not task.done():
             self._abort()
-        try:
-            while not task.done():
+        cancelled: asyncio.CancelledError | None = None
+        while not task.done():
+            try:
                 await asyncio.wait({task})
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait({task})
-            raise
-        finally:
-            self._unsubscribe()
-            if task.done() and not task.cancelled():
-                task.exception()  # looked at, so that nothing is logged about it
+            except asyncio.CancelledError as error:  # however often; the run does not take long
+                cancelled = error
+                task.cancel()
+        self._unsubscribe()
+        if not task.cancelled():
+            task.exception()  # looked at, so that nothing is logged about it
+        if cancelled is not None:
+            raise cancelled
 
     def __aiter__(self) -> AsyncIterator[AgentEvent]:
         if self._task is None:
@@ -97,6 +100,8 @@ class AgentStream:
             self._taken.set_result(None)
 
     async def _hand_over(self, event: AgentEvent) -> None:
+        if self._left:
+            self._abort()  # again, since the run may not have begun when the reader left
         if not self._reading:
             return
         self._events.append(event)

@@ -37,6 +37,7 @@ ExecutionMode = Literal["parallel", "sequential"]
 Replay = Literal["never", "safe"]
 Place = Literal["loop", "thread", "process"]
 
+_NOTHING = type(None)
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -282,5 +283,5 @@ def _type_argument(cls: type) -> Any:
         for base in getattr(ancestor, "__orig_bases__", ()):
             if typing.get_origin(base) is AgentTool:
                 params = typing.get_args(base)[0]
-                return None if isinstance(params, TypeVar) or params in (None, Any) else params
+                return None if isinstance(params, TypeVar) or params in (_NOTHING, Any) else params
     return None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,7 @@ class _Slot:
         "ended",
         "outcome",
         "overdue",
+        "returned",
         "started",
         "task",
         "terminate",
@@ -60,6 +62,7 @@ class _Slot:
         self.terminate = False
         self.unknown = False
         self.started = False
+        self.returned = False
         self.ended = False
         self.announced = False
 
@@ -73,19 +76,16 @@ class Batch:
         self.slots = [_Slot(call) for call in calls]
         self.controller = AbortController()
         """Tools see this signal: it fires with the run's, and when steering interrupts them."""
+        self.refused = reply.stop_reason == "length"
+        """The reply was cut by the output limit: nothing in it can be trusted to be whole."""
         self.interrupted = False
         self.fatal: BaseException | None = None
-        self._news: list[tuple[_Slot, AgentToolResult | None]] = []
+        self._news: deque[tuple[_Slot, AgentToolResult | None]] = deque()
         self._open = 0  # calls of the present group that have not ended
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
 
     # -- settings -----------------------------------------------------------------------------
-
-    @property
-    def refused(self) -> bool:
-        """The reply was cut by the output limit: nothing in it can be trusted to be whole."""
-        return self.reply.stop_reason == "length"
 
     @property
     def stopped(self) -> bool:
@@ -105,14 +105,11 @@ class Batch:
 
     def interrupt(self) -> None:
         """A steering message is not willing to wait. May be called from any thread."""
+        self.interrupted = True  # at once, so that a preflight in progress starts nothing more
         try:
-            self._loop.call_soon_threadsafe(self._interrupted)
+            self._loop.call_soon_threadsafe(self._wake)
         except RuntimeError:  # the loop is gone, and the batch with it
             return
-
-    def _interrupted(self) -> None:
-        self.interrupted = True
-        self._wake()
 
     # -- running ------------------------------------------------------------------------------
 
@@ -186,6 +183,7 @@ class Batch:
         verdict: BeforeToolCallResult | None = None
         try:
             verdict = await run.call(gate, question, run.signal)
+            _check_type(verdict, BeforeToolCallResult, "before_tool_call")
         except Interrupted:
             verdict = None
         except Exception as error:
@@ -213,7 +211,9 @@ class Batch:
             if self.stopped and deadline is None:
                 deadline = self._loop.time() + self.run.grace_seconds
                 self._stop_bodies(group)
-            for slot, partial in self._take_news():
+            self._raise_fatal()
+            for _ in range(len(self._news)):  # one by one: a cancellation must lose none
+                slot, partial = self._news.popleft()
                 if slot.ended:
                     continue  # too late: it was left behind
                 if partial is None:
@@ -225,9 +225,12 @@ class Batch:
                 for slot in group:
                     if not slot.ended and (slot.task is None or left_behind):
                         slot.outcome = slot.outcome or self._stopped_result()
+                        if slot.task is not None:
+                            slot.task.cancel()  # lets go of a thread that does not return
                         await self._end(slot)
             if self._open and not self._news:
                 await self._wait(deadline)
+        self._raise_fatal()
 
     def _launch(self, slot: _Slot) -> None:
         tool = slot.tool
@@ -251,21 +254,23 @@ class Batch:
         context = ToolContext(slot.call.id, self.controller.signal, run.config.deps, deliver)
         try:
             if tool.timeout is None:
-                result = await tool.invoke(bound, context)
+                result = cap_result(await tool.invoke(bound, context))
             else:
-                result = await _within(tool, bound, context)
+                result = cap_result(await _within(tool, bound, context))
+        except GeneratorExit:  # the event loop is gone, and whoever waited
+            raise
         except asyncio.CancelledError:
             # Ours if the batch was stopped; a tool that raises it by itself has failed.
             result = self._stopped_result() if self.stopped else wording.cancelled(tool.name)
         except Exception as error:
             result = wording.raised(tool.name, error)
         except BaseException as error:
-            self.fatal = error
+            self._note_fatal(error)
             result = wording.raised(tool.name, error)
+        slot.returned = True
         hook = run.config.hook("after_tool_call")
         if hook is not None:
             result = await self._after(hook, slot, result)
-        result = cap_result(result)
         if slot.outcome is None:
             slot.outcome = result
             self._tell(slot, None)
@@ -283,14 +288,18 @@ class Batch:
             change = hook(question, run.signal)
             if hasattr(change, "__await__"):
                 change = await change
+            _check_type(change, AfterToolCallResult, "after_tool_call")
+            return result if change is None else cap_result(_changed(result, change))
+        except GeneratorExit:
+            raise
         except asyncio.CancelledError as error:
             if not self.stopped:  # the hook cancelled itself
                 report_fault(run, error, "after_tool_call")
-            return result
         except Exception as error:
             report_fault(run, error, "after_tool_call")
-            return result
-        return result if change is None else _changed(result, change)
+        except BaseException as error:
+            self._note_fatal(error)
+        return result
 
     # -- the inbox ----------------------------------------------------------------------------
 
@@ -298,9 +307,15 @@ class Batch:
         self._news.append((slot, partial))
         self._wake()
 
-    def _take_news(self) -> list[tuple[_Slot, AgentToolResult | None]]:
-        news, self._news = self._news, []
-        return news
+    def _note_fatal(self, error: BaseException) -> None:
+        if self.run.cause != "cancelled":  # the run is being closed already, perhaps for another
+            self.fatal = error
+
+    def _raise_fatal(self) -> None:
+        """What no `except Exception` stops ends the run, in the kernel's task."""
+        fatal, self.fatal = self.fatal, None
+        if fatal is not None:
+            raise fatal
 
     def _wake(self) -> None:
         waiter = self._waiter
@@ -318,15 +333,14 @@ class Batch:
             self._waiter = None
             if timer is not None:
                 timer.cancel()
-        fatal, self.fatal = self.fatal, None
-        if fatal is not None:
-            raise fatal
 
     def _overdue(self, slot: _Slot) -> None:
         """A body that did not heed its timeout is left behind."""
         if slot.outcome is None and slot.tool is not None:
             slot.outcome = wording.timed_out(slot.tool.name, slot.tool.timeout or 0.0)
             self._tell(slot, None)
+            if slot.task is not None:
+                slot.task.cancel()  # what waits behind the swallowed cancellation is let go of
 
     # -- stopping -----------------------------------------------------------------------------
 
@@ -336,9 +350,12 @@ class Batch:
         return wording.refused(wording.ABORTED)
 
     def _stop_bodies(self, group: list[_Slot]) -> None:
+        """Ask every body to stop. A thread cannot be cancelled, only told; it keeps its grace."""
         self.controller.abort(self.run.signal.reason or "interrupted by a steering message")
         for slot in group:
-            if slot.task is not None:
+            if slot.task is None or slot.tool is None:
+                continue
+            if slot.returned or slot.tool.runs_in != "thread":  # a hook behind a thread can be, too
                 slot.task.cancel()
 
     async def abandon(self) -> None:
@@ -347,7 +364,11 @@ class Batch:
         self.interrupted = True
         self._stop_bodies(self.slots)
         if tasks:
-            await asyncio.wait(tasks, timeout=self.run.grace_seconds)
+            _, late = await asyncio.wait(tasks, timeout=self.run.grace_seconds)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late, timeout=0.1)
 
     # -- reporting ----------------------------------------------------------------------------
 
@@ -419,6 +440,11 @@ async def _within(
         if timer.expired():
             return wording.timed_out(tool.name, limit)
         raise
+
+
+def _check_type(value: Any, kind: type, hook: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{hook} returned {type(value).__name__}, not {kind.__name__} or None")
 
 
 def _changed(result: AgentToolResult, change: AfterToolCallResult) -> AgentToolResult:

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from ..errors import Misuse
 from ..events import AgentEvent
 from ..messages import AgentMessage
 from ..signals import AbortController, AbortSignal
@@ -18,7 +19,6 @@ from .context import AgentContext
 from .kernel import check_resumable, run_agent_loop, run_agent_loop_continue
 from .run import Emit, StreamFn
 from .stream_function import stream_function
-from ..errors import Misuse
 
 __all__ = ["AgentEventStream", "agent_loop", "agent_loop_continue"]
 
@@ -47,6 +47,8 @@ class AgentEventStream:
     async def __anext__(self) -> AgentEvent:
         while not self._events:
             if self._task.done():
+                if not self._task.cancelled():
+                    self._task.result()  # what a tool raised that was no `Exception` comes out
                 raise StopAsyncIteration
             self._news = asyncio.get_running_loop().create_future()
             try:
@@ -71,7 +73,11 @@ class AgentEventStream:
     async def aclose(self) -> None:
         """Abort the run and wait until it has ended."""
         self.cancel()
-        await asyncio.wait({self._task})
+        try:
+            await asyncio.wait({self._task})
+        except asyncio.CancelledError:
+            await self._leave()
+            raise
 
     async def __aenter__(self) -> AgentEventStream:
         return self
@@ -80,9 +86,13 @@ class AgentEventStream:
         await self.aclose()
 
     async def _leave(self) -> None:
-        """The reader was cancelled: the run ends with it."""
+        """The reader was cancelled: the run ends with it, and first, however often that happens."""
         self._task.cancel()
-        await asyncio.wait({self._task})
+        while not self._task.done():
+            try:
+                await asyncio.wait({self._task})
+            except asyncio.CancelledError:
+                self._task.cancel()
 
 
 def agent_loop(

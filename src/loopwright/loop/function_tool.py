@@ -8,17 +8,18 @@ from __future__ import annotations
 import functools
 import inspect
 import types
+import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast
 
 from .agent_tool import AgentTool, ExecutionMode, Place, Replay
 from .calling import call_blocking, is_async, refuse_generator
 from .docstrings import Documentation, read_docstring
-from .processes import importable, refuse_unimportable, run_in_process
 from .schema import Contract, contract_of_signature
 from .signature import (
     InvalidTool,
     Signature,
+    raw_annotations,
     read_signature,
     resolve_hints,
     signature_of,
@@ -98,6 +99,8 @@ class FunctionTool(AgentTool[dict[str, Any], Any], Generic[P, R]):
     async def _run(self, params: dict[str, Any], context: ToolContext) -> Any:
         signature = cast("Signature", self._signature)
         if self.isolation == "process":
+            from .processes import run_in_process
+
             return await run_in_process(
                 self.function,
                 kwargs=params,
@@ -119,10 +122,14 @@ class FunctionTool(AgentTool[dict[str, Any], Any], Generic[P, R]):
         signature_of(self.function, self.name)
         self._is_async = is_async(self.function)
         if self.isolation == "process":
+            from .processes import refuse_unimportable
+
             refuse_unimportable(self.function, self.name)
 
     def _contract(self) -> Contract:
         if self.isolation == "process":
+            from .processes import importable
+
             importable(self.function, self.name)
         signature = read_signature(self.function, self.name, self._hints)
         _refuse_unbound_method(self.function, signature, self.name)
@@ -167,10 +174,12 @@ def _plain(function: Any) -> Callable[..., Any]:
 
 
 def _name_of(function: Callable[..., Any]) -> str:
-    name: Any = getattr(function, "__name__", None)
-    if name is None and isinstance(function, functools.partial):
-        name = getattr(underlying(cast("Any", function)), "__name__", None)
-    name = name if isinstance(name, str) else function.__class__.__name__
+    plain: Any = function
+    name = getattr(plain, "__name__", None)
+    if name is None and isinstance(plain, functools.partial):
+        name = getattr(underlying(cast("Any", plain)), "__name__", None)
+    if not isinstance(name, str):
+        name = cast("type", function.__class__).__name__
     if name == "<lambda>":
         raise InvalidTool(
             "a lambda has no name a model could call it by",
@@ -188,11 +197,8 @@ def _docstring_of(function: Callable[..., Any]) -> str | None:
 
 
 def _has_text_hints(function: Callable[..., Any]) -> bool:
-    try:
-        hints = inspect.get_annotations(underlying(function))
-    except NameError:  # Python 3.14 reads annotations late, and this one too early
-        return True
-    return any(isinstance(hint, str) for hint in hints.values())
+    hints = raw_annotations(underlying(function)).values()
+    return any(isinstance(hint, str | typing.ForwardRef) for hint in hints)
 
 
 def _refuse_unbound_method(function: Callable[..., Any], signature: Signature, tool: str) -> None:

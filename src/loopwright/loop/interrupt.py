@@ -8,25 +8,48 @@ apart from a cancellation by the outside, which always wins.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, TypeVar
 
 from ..signals import AbortSignal
 
-__all__ = ["GRACE_SECONDS", "Interrupt", "Interrupted"]
+__all__ = ["GRACE_SECONDS", "CancelledFromWithin", "Interrupt", "Interrupted", "noticing"]
+
+T = TypeVar("T")
 
 GRACE_SECONDS = 2.0
 """How long, after a stop, foreign code may take to settle before it is left behind."""
+
+_AGAIN_SECONDS = 0.5
+"""Code that swallowed a cancellation and goes on waiting is cancelled once more after so long."""
 
 
 class Interrupted(Exception):
     """The await was cancelled because the run was stopped. Never leaves the loop."""
 
 
+class CancelledFromWithin(Exception):
+    """Foreign code raised `CancelledError` though nobody cancelled the run: it has failed."""
+
+    def __init__(self) -> None:
+        super().__init__("it was cancelled from within, though nobody cancelled the run")
+
+
 class Interrupt:
     """Watches *signal* for the task that creates it."""
 
-    __slots__ = ("_asked", "_baseline", "_deadline", "_loop", "_signal", "_task", "_turn", "_wait")
+    __slots__ = (
+        "_asked",
+        "_baseline",
+        "_deadline",
+        "_loop",
+        "_signal",
+        "_task",
+        "_timer",
+        "_turn",
+        "_wait",
+    )
 
     def __init__(self, signal: AbortSignal) -> None:
         self._signal = signal
@@ -36,19 +59,36 @@ class Interrupt:
         self._task = task
         self._wait: float | None = None  # the grace of the present await; None: not waiting
         self._turn = 0  # tells one await from the next
-        self._asked = False
-        self._baseline = 0
+        self._asked = 0  # how often we have cancelled the present await
+        self._baseline = task.cancelling()  # whatever was asked for before is not about this run
         self._deadline: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def watch(self) -> Callable[[], None]:
         """Start watching. Returns what ends it."""
-        return self._signal.on_abort(self._fired)
+        forget = self._signal.on_abort(self._fired)
+
+        def unwatch() -> None:
+            forget()
+            if self._timer is not None:
+                self._timer.cancel()
+
+        return unwatch
+
+    @property
+    def from_outside(self) -> bool:
+        """Somebody else wants the task to end, even if what was awaited swallowed it."""
+        return self.from_outside_but(0)
+
+    def from_outside_but(self, others: int) -> bool:
+        """The same, if *others* of the cancellations were asked for by parts of the run."""
+        return self._task.cancelling() - self._asked - others > self._baseline
 
     async def guard(self, awaitable: Awaitable[Any], grace: float = 0.0) -> Any:
         """Await it; once the signal has fired it has *grace* seconds more.
 
-        Raises `Interrupted` if it was cut off. A source that swallows its cancellation and
-        returns keeps its value.
+        Raises `Interrupted` if it was cut off, `CancelledFromWithin` if it was cancelled by nobody
+        we know. A source that swallows its cancellation and returns keeps its value.
         """
         self._turn += 1
         self._wait = grace
@@ -56,9 +96,11 @@ class Interrupt:
             self._schedule()
         try:
             value = await awaitable
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if not self._asked:
-                raise
+                if self.from_outside:
+                    raise
+                raise CancelledFromWithin from error
             self._take_back()
             raise Interrupted from None
         except BaseException:
@@ -91,25 +133,62 @@ class Interrupt:
                 self._take_back()
 
     def _take_back(self) -> None:
-        self._asked = False
-        if self._task.uncancel() > self._baseline:
-            raise asyncio.CancelledError  # the outside wants the task to end as well
+        while self._asked:
+            self._asked -= 1
+            self._task.uncancel()
+        if self.from_outside:
+            raise asyncio.CancelledError
 
     def _fired(self) -> None:
         self._deadline = self._loop.time()
-        if self._wait is not None:
+        if self._wait is not None and not self._asked:
             self._schedule()
 
     def _schedule(self) -> None:
         """Strike when the grace of the present await is over, counted from the stop on."""
         assert self._wait is not None
+        if self.from_outside:  # what is awaited has just been cancelled; it may clean up
+            self._strike_in(_AGAIN_SECONDS)
+            return
         now = self._loop.time()
         stopped_at = now if self._deadline is None else self._deadline
-        left = max(stopped_at + self._wait - now, 0.05 if self._wait else 0.0)
-        self._loop.call_later(left, self._strike, self._turn)
+        self._strike_in(max(stopped_at + self._wait - now, 0.05 if self._wait else 0.0))
+
+    def _strike_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._strike, self._turn)
 
     def _strike(self, turn: int) -> None:
-        if turn == self._turn and self._wait is not None and not self._asked:
-            self._asked = True
-            self._baseline = self._task.cancelling()
+        if turn == self._turn and self._wait is not None:
+            self._asked += 1
             self._task.cancel()
+            self._strike_in(_AGAIN_SECONDS)
+
+
+@types.coroutine
+def noticing(
+    work: Coroutine[Any, Any, T], cancelled: Callable[[], object]
+) -> Generator[Any, Any, T]:
+    """`await work`, calling *cancelled* whenever it is about to be cancelled, whoever did that.
+
+    Code may take its time to clean up, or swallow the cancellation; so the run must hear of it
+    before that code does.
+    """
+    step: Callable[[Any], Any] = work.send
+    value: Any = None
+    while True:
+        try:
+            awaited = step(value)
+        except StopIteration as end:
+            return end.value
+        try:
+            value = yield awaited
+            step = work.send
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                cancelled()
+            step, value = work.throw, error

@@ -73,7 +73,7 @@ def _refuse_invalid(schema: Schema, tool: str) -> None:
     from jsonschema.exceptions import SchemaError
 
     try:
-        _validator_class(schema).check_schema(schema)
+        _validator_class(schema).check_schema(_checkable(schema))
     except SchemaError as error:
         path = "$" + "".join(
             f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path
@@ -103,11 +103,11 @@ def _checkable(schema: Any) -> Any:
     pattern = changed.get("pattern")
     if isinstance(pattern, str) and not _readable(pattern):
         del changed["pattern"]
-    if "patternProperties" in changed:
+    by_pattern = changed.get("patternProperties")
+    if isinstance(by_pattern, dict):
+        members = cast("Schema", by_pattern)
         changed["patternProperties"] = {
-            pattern: child
-            for pattern, child in changed["patternProperties"].items()
-            if _readable(pattern)
+            pattern: child for pattern, child in members.items() if _readable(pattern)
         }
     return changed
 

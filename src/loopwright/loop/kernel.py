@@ -20,7 +20,7 @@ from .config import AgentLoopConfig
 from .context import AgentContext
 from .dispatch import report_fault, run_tools
 from .hooks import FinishTurn, TurnContext, TurnUpdate
-from .interrupt import Interrupted
+from .interrupt import Interrupted, noticing
 from .queues import CallbackInbox
 from .reply import stream_reply
 from .run import Emit, Run, RunOutcome, StreamFn
@@ -118,28 +118,36 @@ async def drive(run: Run, signal: AbortSignal | None = None) -> RunOutcome:
     )
     run.begin()
     try:
-        await run.emit(AgentStart())
-        await _advance(run)
-    except asyncio.CancelledError:
-        await _close(run)
+        await noticing(_begin(run), run.notice_cancellation)
+    except GeneratorExit:  # the event loop is gone; nothing can be awaited any more
+        run.batch = None
         raise
     except Exception:  # only emit raises here, and it is not called again
         run.finished = True
         raise
-    except BaseException:
+    except BaseException:  # most likely the caller's cancellation
         await _close(run)
         raise
     finally:
-        if run.batch is not None:
-            await run.batch.abandon()
-        run.end()
-        unregister()
+        try:
+            if run.batch is not None:
+                await run.batch.abandon()
+        finally:
+            run.end()
+            unregister()
     return run.outcome()
+
+
+async def _begin(run: Run) -> None:
+    await run.emit(AgentStart())
+    await _advance(run)
 
 
 async def _advance(run: Run) -> None:
     """The loop."""
     while not run.finished:
+        if run.interrupt.from_outside:  # and a hook or listener swallowed it
+            raise asyncio.CancelledError
         run.notice_stop()
         step = next_step(run.context.messages, run.progress)
         try:
@@ -166,10 +174,16 @@ async def _advance(run: Run) -> None:
 
 async def _poll(run: Run, queue: Any) -> None:
     messages = await _ask(run, run.inbox.poll, queue)
+    try:
+        waiting: list[AgentMessage] = list(messages or ())
+        if not all(hasattr(message, "role") for message in waiting):
+            raise TypeError("a function for queued messages returns a list of messages")
+    except TypeError as error:
+        raise _HookFailed(error) from error
     if queue == "steering":
-        run.progress.steering = list(messages or ())
+        run.progress.steering = waiting
     else:
-        run.progress.follow_up = list(messages or ())
+        run.progress.follow_up = waiting
 
 
 async def _begin_turn(run: Run) -> None:
@@ -179,7 +193,10 @@ async def _begin_turn(run: Run) -> None:
         turn = TurnContext(run.reply, run.results, run.context, run.new_messages)
         update: TurnUpdate | None = await _ask(run, prepare, turn, run.signal)
         if update is not None:
-            _adopt(run, update)
+            try:
+                _adopt(run, update)
+            except Exception as error:  # it is none, or has tools that are none
+                raise _HookFailed(error) from error
         if not progress.steering and not progress.follow_up:
             progress.steering = None  # preparing may have taken long; ask once more
     progress.turn = "open"

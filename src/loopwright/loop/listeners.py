@@ -59,9 +59,10 @@ async def tell_rest(
     """Await what the first async listener returned, then go on with those behind it.
 
     A cancellation does not keep the others from hearing of the event: it is raised when they have,
-    each within its grace time.
+    all within one grace time.
     """
     cancelled: asyncio.CancelledError | None = None
+    deadline: float | None = None
     position = 0
     while True:
         try:
@@ -69,12 +70,14 @@ async def tell_rest(
                 if cancelled is None:
                     await waiting
                 else:
-                    async with asyncio.timeout(GRACE_SECONDS / 2):
+                    async with asyncio.timeout_at(deadline):
                         await waiting
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 cancelled = error
+                if deadline is None:
+                    deadline = asyncio.get_running_loop().time() + GRACE_SECONDS / 2
             else:  # something inside the listener was cancelled, not the run
                 report(error)
         except Exception as error:
@@ -87,7 +90,7 @@ async def tell_rest(
         try:
             value = listener(event, signal)
             waiting = value if value is not None and hasattr(value, "__await__") else None
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             report(error)
     if cancelled is not None:
         raise cancelled

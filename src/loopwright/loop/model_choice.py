@@ -13,4 +13,4 @@ def choose_model(model: Model | str) -> tuple[Model, ThinkingLevel | None]:
         return model, None
     from ..models import default_models
 
-    return default_models().choose(model)
+    return default_models().resolve_with_level(model)

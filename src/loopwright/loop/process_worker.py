@@ -13,6 +13,7 @@ import asyncio
 import importlib
 import importlib.util
 import inspect
+import itertools
 import os
 import pickle
 import select
@@ -289,6 +290,11 @@ def _import(target: Target) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(target.module, target.file or "")
     if spec is None or spec.loader is None:
         raise ImportError(f"no module named {target.module!r}")
+    for parent in itertools.accumulate(target.module.split(".")[:-1], "{}.{}".format):
+        if parent not in sys.modules:  # unpickling a class imports the packages above it, too
+            package = types.ModuleType(parent)
+            package.__path__ = []
+            sys.modules[parent] = package
     module = importlib.util.module_from_spec(spec)
     sys.modules[target.module] = module
     spec.loader.exec_module(module)

@@ -94,7 +94,7 @@ async def run_in_process(
     worker as a note; `ProcessFailed` if the process died or something cannot be pickled;
     `InvalidTool` for functions a worker cannot import.
     """
-    name = name or function.__name__
+    name = name or str(getattr(function, "__name__", function))
     request = Request(
         name,
         importable(function, name),
@@ -220,11 +220,11 @@ class _Child:
         finally:
             os.close(write_end)
         reader = asyncio.StreamReader()
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), results
-        )
         finished = False
         try:
+            await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(reader), results
+            )
             value = await self._converse(process, reader)
             finished = True
             return value
@@ -235,7 +235,7 @@ class _Child:
             try:
                 await _end(process, politely=not finished)
             finally:
-                transport.close()
+                results.close()
 
     async def _converse(
         self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader

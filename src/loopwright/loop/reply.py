@@ -6,7 +6,9 @@ listeners have not been shown is not in it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -86,9 +88,9 @@ async def _request(run: Run) -> AssistantStream:
         if key:
             options["api_key"] = key
     options["signal"] = run.signal
-    stream: Any = run.stream_fn(run.model, context, **options)
-    if hasattr(stream, "__await__"):
-        stream = await run.interrupt.guard(stream)
+    if run.signal.aborted:  # it fired just as a hook was through
+        raise Interrupted
+    stream: Any = await run.call(partial(run.stream_fn, run.model, context, **options))
     if isinstance(stream, AssistantStream):
         return stream
     if isinstance(stream, AsyncIterable):
@@ -121,20 +123,25 @@ def _grow_outbox(run: Run) -> MessageView:
         run.sent = 0
     tail = run.context.messages[run.sent :]
     run.sent = len(run.context.messages)
-    outbox.extend(
-        [m for m in tail if isinstance(m, UserMessage | AssistantMessage | ToolResultMessage)]
-    )
+    outbox.extend([message for message in tail if isinstance(message, _SAID_TO_MODELS)])
     return outbox.view()
+
+
+_SAID_TO_MODELS = (UserMessage, AssistantMessage, ToolResultMessage)
 
 
 async def _read(run: Run, stream: AssistantStream) -> AssistantMessage | None:
     """Hand on what the model says. None if the run was stopped before it was done."""
     signal = run.signal
     tell = run.tell
+    interrupt = run.interrupt
+    run.stream = stream
     unregister = signal.on_abort(stream.cancel)
     try:
         while (batch := await stream.next_batch()) is not None:
             run.touch()
+            if interrupt.from_outside:  # and the source swallowed it
+                raise asyncio.CancelledError
             for event in batch:
                 if signal.aborted:
                     return None
@@ -151,6 +158,7 @@ async def _read(run: Run, stream: AssistantStream) -> AssistantMessage | None:
         unregister()
         if not stream.ended:
             await stream.aclose()
+        run.stream = None
     return None
 
 
@@ -178,14 +186,25 @@ async def _open_or_close(run: Run, event: StreamEvent) -> AssistantMessage | Non
 
 
 def _checked(message: AssistantMessage) -> AssistantMessage:
-    """A reply with nothing in it is a fault, unless the vendor said that it meant it."""
+    """The reply with the stop reason that it bears out.
+
+    Whether there are calls decides, not what the vendor called it: some say `stop` and mean their
+    calls, some say that there are calls and send none. A reply with nothing in it is a fault,
+    unless the vendor said that it meant it.
+    """
+    reason = message.stop_reason
     if not message.content and message.raw_stop_reason is None and message.usage.is_empty:
         return msgspec.structs.replace(
             message, stop_reason="error", error_message="The model's reply was empty."
         )
-    if message.stop_reason == "aborted":  # nobody aborted but us, and we did not
+    if reason == "length":
+        return message
+    if reason != "stop" and reason != "toolUse":  # a source that calls a failed reply done
         return msgspec.structs.replace(message, stop_reason="error")
-    return message
+    borne_out = "toolUse" if message.tool_calls else "stop"
+    return (
+        message if reason == borne_out else msgspec.structs.replace(message, stop_reason=borne_out)
+    )
 
 
 def _failed(event: Error) -> AssistantMessage:

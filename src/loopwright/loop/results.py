@@ -6,11 +6,9 @@ Not here: errors of tools, which the dispatcher words.
 from __future__ import annotations
 
 import base64
-import dataclasses
 import enum
 import json
 import operator
-import pathlib
 from typing import Any, cast
 
 import msgspec
@@ -130,7 +128,7 @@ def _is_data(value: Any) -> bool:
     kind = value.__class__
     return (
         isinstance(value, dict | list | tuple | set | frozenset | int | float | msgspec.Struct)
-        or (dataclasses.is_dataclass(value) and not isinstance(value, type))
+        or hasattr(kind, "__dataclass_fields__")
         or hasattr(kind, "model_dump")
         or hasattr(kind, "__attrs_attrs__")
     )
@@ -154,7 +152,9 @@ def _foreign(value: Any) -> Any:
     """What msgspec does not know inside data: pydantic models and paths."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    if isinstance(value, pathlib.PurePath):
+    from pathlib import PurePath  # here, since nearly no tool returns one and importing is slow
+
+    if isinstance(value, PurePath):
         return str(value)
     raise TypeError(f"no JSON form for {type(value).__name__}")
 

@@ -23,7 +23,7 @@ from ..stream import AssistantStream, StreamEvent
 from .config import AgentLoopConfig
 from .context import AgentContext
 from .hooks import Hook
-from .interrupt import GRACE_SECONDS, Interrupt
+from .interrupt import GRACE_SECONDS, CancelledFromWithin, Interrupt
 from .queues import Inbox
 from .tool import AgentTool, as_tool
 from .transcript import Progress, StoppedBy
@@ -84,6 +84,7 @@ class Run:
         # What has begun and not ended, in case we are interrupted.
         self.open_message: AgentMessage | None = None
         self.reply_is_open = False
+        self.stream: AssistantStream | None = None
         self.last_event: StreamEvent | None = None
         self.hook_failed = False
         # The sendable copy of the transcript, grown with it.
@@ -161,6 +162,12 @@ class Run:
             self.cause = cause
             self.controller.abort(self.describe(cause))
 
+    def notice_cancellation(self) -> None:
+        """The task is about to be cancelled. If it was not us, everything is told to stop now."""
+        ours = 0 if self.stream is None else self.stream.asked
+        if self.interrupt.from_outside_but(ours):
+            self.stop("cancelled")
+
     def notice_stop(self) -> None:
         """Once the signal has fired nothing new is started."""
         if self.signal.aborted:
@@ -206,7 +213,10 @@ class Run:
 
     async def call(self, hook: Hook, *arguments: Any, grace: float = 0.0) -> Any:
         """Call *hook* and await what it returns if it can be. Raises `Interrupted` on a stop."""
-        value = hook(*arguments)
+        try:
+            value = hook(*arguments)
+        except asyncio.CancelledError as error:  # not ours: nothing was awaited
+            raise CancelledFromWithin from error
         if hasattr(value, "__await__"):
             value = await self.interrupt.guard(value, grace)
             self.touch()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ __all__ = [
     "InvalidTool",
     "Parameter",
     "Signature",
+    "raw_annotations",
     "read_signature",
     "resolve_hints",
     "signature_of",
@@ -141,15 +143,14 @@ def resolve_hints(
     naming the parameter whose annotation cannot be resolved.
     """
     plain = underlying(function)
-    raw: dict[str, Any] = dict(inspect.get_annotations(plain))
+    raw = raw_annotations(plain)
     raw.pop("return", None)
     names = {**(local_names or {}), **_closed_over(plain)}
     hints: dict[str, Any] = {}
     for name, annotation in raw.items():
-        probe = types.SimpleNamespace(__annotations__={name: annotation})
         try:
             hints |= typing.get_type_hints(
-                probe,
+                _probe(name, annotation),
                 globalns=getattr(plain, "__globals__", {}),
                 localns=names,
                 include_extras=True,
@@ -161,6 +162,25 @@ def resolve_hints(
                 hint="import or define the type at module level, not under TYPE_CHECKING",
             ) from error
     return hints
+
+
+def raw_annotations(function: Any) -> dict[str, Any]:
+    """As written: objects, or text where evaluation was put off."""
+    if sys.version_info >= (3, 14):  # annotations are read late, and may name what is not there yet
+        from annotationlib import Format, get_annotations
+
+        return dict(get_annotations(function, format=Format.FORWARDREF))
+    return dict(inspect.get_annotations(function))
+
+
+def _probe(name: str, annotation: Any) -> Callable[[], None]:
+    """Something with this one annotation, so that a failure is that of one parameter."""
+
+    def probe() -> None:
+        """Never called."""
+
+    probe.__annotations__ = {name: annotation}
+    return probe
 
 
 def _bound_by_partial(function: Any) -> frozenset[str]:

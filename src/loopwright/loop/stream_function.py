@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import NoStreamFunction
+from ..errors import ModelNotFound, NoStreamFunction
 from ..models.model import Model
 from .run import StreamFn
 
@@ -25,11 +25,13 @@ def stream_function(given: StreamFn | None, model: Model) -> StreamFn:
     from ..models import default_models
 
     models = default_models()
-    if not models.serves(model):
+    try:
+        models.provider_of(model)
+    except ModelNotFound:
         raise NoStreamFunction(
             f"nothing here can ask the model {model.id!r}: the provider {model.provider!r} is not "
             "known",
             hint="pass stream_fn=..., call set_default_stream_fn(...), or add the provider to "
             "default_models()",
-        )
+        ) from None
     return models.stream_simple

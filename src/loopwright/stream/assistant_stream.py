@@ -23,6 +23,13 @@ __all__ = ["AssistantStream", "EventSource"]
 
 _current_task = asyncio.current_task
 _INCOMPLETE = "The stream ended before the reply was complete."
+_FROM_WITHIN = "The stream was cancelled from within, though nobody cancelled it."
+
+_AGAIN_SECONDS = 0.5
+"""A source that swallowed our cancellation and goes on waiting is cancelled once more after that."""
+
+_CLOSING_SECONDS = 1.0
+"""How long a source that was left early may take to clean up before it is cancelled."""
 
 
 class EventSource(Protocol):
@@ -52,6 +59,7 @@ class AssistantStream:
         "_next",
         "_result",
         "_task",
+        "_timer",
         "_unread",
         "_waiting",
     )
@@ -67,11 +75,13 @@ class AssistantStream:
         self._result: AssistantMessage | None = None
         self._finished: asyncio.Future[None] | None = None
         self._cancelled = False
-        # Cancelling an await of ours: who waits, whether we asked, and how often others had.
+        # Cancelling an await of ours: who waits, how often we asked, and how often others had when
+        # the reading began.
         self._task: asyncio.Task[Any] | None = None
         self._waiting = False
-        self._asked = False
+        self._asked = 0
         self._baseline = 0
+        self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
     def from_events(
@@ -101,8 +111,12 @@ class AssistantStream:
             while self._unread:
                 self._last = event = self._unread.pop()
                 yield event
-                if self._cancelled and self._result is None:
+                if self._cancelled and self._unread:
                     self._unread.clear()
+                    if self._result is not None:  # the end had come, but nobody had seen it
+                        closing = self._aborted()
+                        self._result = closing.error
+                        yield closing
             batch = await self.next_batch()
             if batch is None:
                 return
@@ -128,7 +142,7 @@ class AssistantStream:
         if self._waiting:
             raise RuntimeError("another task is already reading this stream")
         if self._task is None:  # asking for it costs more than all the rest of this method
-            self._task = _current_task()
+            self._begin_reading()
         self._waiting = True
         try:
             batch: Any = await self._next()
@@ -138,15 +152,23 @@ class AssistantStream:
             batch = [self._failed(_INCOMPLETE, kind="incomplete_stream", retryable=True)]
         except asyncio.CancelledError:
             self._waiting = False
-            if not self._was_ours():
+            ours = self._asked > 0
+            if self._take_back():
                 await self._shut()
+                self._wake()
                 raise
-            batch = [self._aborted()]
+            batch = [self._aborted() if ours else self._failed(_FROM_WITHIN)]
         except Exception as error:
             batch = [self._failed(_text_of(error))]
+        except BaseException as error:
+            self._waiting = False
+            if isinstance(error, GeneratorExit):  # the event loop is gone; nothing can be awaited
+                self._close = None
+            raise
         self._waiting = False
         if self._asked:  # the source swallowed our cancellation; what it said is too late
-            if not self._was_ours():
+            if self._take_back():
+                self._wake()
                 raise asyncio.CancelledError
             batch = [self._aborted()]
         if batch:
@@ -172,25 +194,49 @@ class AssistantStream:
         """The reply is over: complete, failed or aborted."""
         return self._result is not None
 
+    @property
+    def asked(self) -> int:
+        """How many cancellations of the reading task are our own and not yet taken back."""
+        return self._asked
+
     def cancel(self) -> None:
         """Stop: the reader gets an `Error` with reason `aborted` next. Idempotent; call it in
         the reader's event loop."""
-        if self._result is not None or self._cancelled:
+        over = self._result is not None and not self._unread and not self._waiting
+        if self._cancelled or over:
             return
         self._cancelled = True
-        task = self._task
-        if self._waiting and task is not None and not self._is_running(task):
-            self._asked = True
-            self._baseline = task.cancelling()
-            task.cancel()
+        self._strike()
 
     async def aclose(self) -> None:
         """Leave early: the source is closed at once, in this task."""
-        self._cancelled = True
-        if self._result is None and not self._waiting:
+        if self._waiting:
+            self.cancel()  # another task reads; its reading ends, and closes the source
+        elif self._result is None:
+            self._cancelled = True
             await self._end([self._aborted()])
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _begin_reading(self) -> None:
+        self._task = task = _current_task()
+        self._baseline = task.cancelling() if task is not None else 0
+
+    def _strike(self) -> None:
+        """Cancel what is awaited, and again if that is swallowed."""
+        task = self._task
+        if not self._waiting or task is None:
+            return
+        loop = task.get_loop()
+        if self._is_running(task):
+            # The source itself asked, and will wait; or an outer cancellation is about to reach
+            # it, and it may clean up first.
+            outer = task.cancelling() - self._asked > self._baseline
+            self._timer = loop.call_later(_AGAIN_SECONDS if outer else 0, self._strike)
+            return
+        self._asked += 1
+        task.cancel()
+        self._timer = loop.call_later(_AGAIN_SECONDS, self._strike)
 
     def _is_running(self, task: asyncio.Task[Any]) -> bool:
         """Whether *task* itself is what runs now: it cannot be waiting then."""
@@ -199,29 +245,50 @@ class AssistantStream:
         except RuntimeError:
             return False
 
-    def _was_ours(self) -> bool:
-        """Take back the cancellation we asked for. False if an outer one is there as well."""
-        if not self._asked:
-            return False
-        self._asked = False
+    def _take_back(self) -> bool:
+        """Take back the cancellations we asked for. Whether an outer one is there as well."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         task = self._task
-        return task is None or task.uncancel() <= self._baseline
+        if task is None:
+            return True
+        while self._asked:
+            self._asked -= 1
+            task.uncancel()
+        return task.cancelling() > self._baseline
 
     async def _end(self, batch: list[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
         closing = batch[-1]
         self._result = closing.message if isinstance(closing, Done) else _error_of(closing)
-        if self._finished is not None and not self._finished.done():
-            self._finished.set_result(None)
+        self._wake()
         await self._shut()
         return batch
 
+    def _wake(self) -> None:
+        """Let those look again who wait for another task's reading to give the result."""
+        finished, self._finished = self._finished, None
+        if finished is not None and not finished.done():
+            finished.set_result(None)
+
     async def _shut(self) -> None:
+        """Close the source. Cancelled before or meanwhile, it has some time left, not for ever."""
         close, self._close = self._close, None
-        if close is not None:
-            try:
-                await close()
-            except Exception:
-                return  # the reply is over; a failing clean-up changes nothing about it
+        if close is None:
+            return
+        self._begin_reading()
+        self._waiting = True
+        if self._cancelled or self._baseline:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(_CLOSING_SECONDS, self._strike)
+        try:
+            await close()
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - the reply is over
+            return  # a failing clean-up changes nothing about it
+        finally:
+            self._waiting = False
+            if self._take_back():
+                raise asyncio.CancelledError
 
     def _partial(self) -> AssistantMessage:
         partial = getattr(self._last, "partial", None)

@@ -89,9 +89,13 @@ class ReplyBuilder:
             for at, delta in enumerate(deltas, before)
         ]
 
-    def text_end(self, index: int, *, signature: str | None = None) -> TextEnd:
-        """Close the text block at *index*."""
-        text = self.draft.text(index)
+    def text_end(
+        self, index: int, *, text: str | None = None, signature: str | None = None
+    ) -> TextEnd:
+        """Close the text block at *index*; *text* replaces its pieces where a vendor's last word
+        differs from them."""
+        if text is None:
+            text = self.draft.text(index)
         at = self._close(index, TextContent(text, signature))
         return TextEnd(index, text, self.draft, at)  # pyright: ignore[reportArgumentType]
 
@@ -108,11 +112,15 @@ class ReplyBuilder:
         draft = self.draft
         return ThinkingDelta(index, delta, draft, draft.append(index, delta))  # pyright: ignore[reportArgumentType]
 
-    def thinking_end(self, index: int, *, signature: str | None = None) -> ThinkingEnd:
-        """Close the thinking block at *index*; *signature* goes back to the vendor as it is."""
+    def thinking_end(
+        self, index: int, *, text: str | None = None, signature: str | None = None
+    ) -> ThinkingEnd:
+        """Close the thinking block at *index*; *signature* goes back to the vendor as it is, and
+        *text* replaces its pieces."""
         opened = self.draft.opened_as(index)
         redacted = isinstance(opened, ThinkingContent) and opened.redacted
-        text = self.draft.text(index)
+        if text is None:
+            text = self.draft.text(index)
         at = self._close(index, ThinkingContent(text, signature, redacted))
         return ThinkingEnd(index, text, self.draft, at)  # pyright: ignore[reportArgumentType]
 
@@ -122,9 +130,10 @@ class ReplyBuilder:
         """Open a call. An id that this reply used before gets a suffix, so that events and
         results can be told apart (some vendors number every call 0)."""
         index = self._take_index()
-        call = ToolCall(self._unique(id), name, {})
-        at = self.draft.open(index, call)
-        return ToolCallStart(index, self.draft, at, call.id, name)  # pyright: ignore[reportArgumentType]
+        draft = self.draft
+        id = self._unique(id)
+        at = draft.open(index, ToolCall(id, name, {}))
+        return ToolCallStart(index, draft, at, id, name)  # pyright: ignore[reportArgumentType]
 
     def tool_call_delta(self, index: int, delta: str) -> ToolCallDelta:
         """Grow the arguments, as JSON text, of the call at *index*."""
@@ -231,7 +240,10 @@ class ReplyBuilder:
         return self.draft.close(index, block)
 
     def _unique(self, id: str) -> str:
-        unique, n = id, self._call_ids.get(id, 1)
+        if id not in self._call_ids:  # nearly always
+            self._call_ids[id] = 1
+            return id
+        unique, n = id, self._call_ids[id]
         while unique in self._call_ids:
             n += 1
             unique = f"{id}_{n}"

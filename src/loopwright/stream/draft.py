@@ -21,12 +21,12 @@ __all__ = ["Block", "Draft"]
 Block = TextContent | ThinkingContent | ToolCall
 
 
-class _Open(msgspec.Struct):
+class _Open(msgspec.Struct, gc=False):
     index: int
     block: Block
 
 
-class _Close(msgspec.Struct):
+class _Close(msgspec.Struct, gc=False):
     index: int
     block: Block
 
@@ -73,11 +73,14 @@ class Draft:
 
     def open(self, index: int, block: Block) -> int:
         """Begin *block*, whose text is still empty, at *index*. Returns the new position."""
-        self._leave()
-        self.log.append(_Open(index, block))
-        self._open[index] = _Growing(block, len(self.log))
+        if self.current >= 0:
+            self._leave()
+        log = self.log
+        log.append(_Open(index, block))
+        position = len(log)
+        self._open[index] = _Growing(block, position)
         self.current = index
-        return len(self.log)
+        return position
 
     def append(self, index: int, text: str) -> int:
         """Grow the open block at *index* by *text*. Returns the new position."""
@@ -98,12 +101,11 @@ class Draft:
     def text(self, index: int) -> str:
         """All text that the open block at *index* has received, joined."""
         block = self._open[index]
-        spans = block.spans
-        if index == self.current:
-            spans = [*spans, (block.start, len(self.log))]
         pieces: list[str] = []
-        for start, end in spans:
+        for start, end in block.spans or ():
             pieces += [entry for entry in self.log[start:end] if type(entry) is str]
+        if index == self.current:
+            pieces += [entry for entry in self.log[block.start :] if type(entry) is str]
         return "".join(pieces)
 
     def opened_as(self, index: int) -> Block:
@@ -146,6 +148,8 @@ class Draft:
     def _leave(self) -> None:
         if self.current >= 0:
             block = self._open[self.current]
+            if block.spans is None:
+                block.spans = []
             block.spans.append((block.start, len(self.log)))
             self.current = -1
 
@@ -158,7 +162,8 @@ class _Growing:
     def __init__(self, block: Block, start: int) -> None:
         self.block = block
         self.start = start
-        self.spans: list[tuple[int, int]] = []
+        self.spans: list[tuple[int, int]] | None = None
+        """Where its text lies, but for what came since `start`; most grow without a break."""
 
 
 class _Cursor:

@@ -63,8 +63,9 @@ class Follower:
     def _follow(self, event: StreamEvent) -> int:
         draft = self._draft
         index: int = getattr(event, "content_index", -1)
+        if index >= 0:
+            self._open(index, _opening(event))  # also for an end, which may come without a start
         if isinstance(event, ThinkingDelta | ToolCallDelta):
-            self._open(index, _opening(event))
             return draft.append(index, event.delta)
         if isinstance(event, TextEnd):
             return draft.close(index, TextContent(event.content))
@@ -75,8 +76,6 @@ class Follower:
         if isinstance(event, Start):
             given = event.partial
             return draft.set_head(given) if given.model or given.provider else draft.position
-        if index >= 0:
-            self._open(index, _opening(event))
         return draft.position
 
     def _open(self, index: int, block: Block | None) -> None:

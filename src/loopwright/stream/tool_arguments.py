@@ -55,7 +55,9 @@ def parse_arguments(text: str | None) -> ParsedArguments:
         return ParsedArguments({})
     try:
         value = _fast.decode(text)
-        text_is_deep = text.count("[") + text.count("{") > MAX_DEPTH
+        text_is_deep = len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH
+        if type(value) is dict and not text_is_deep:  # nearly always
+            return ParsedArguments(cast("dict[str, Any]", value))
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         if not text.strip():
             return ParsedArguments({})
@@ -89,17 +91,21 @@ _fast = msgspec.json.Decoder()
 
 
 class _Refused(ValueError):
-    """A number JSON or Python cannot hold. Not a fault of place, so it has no offset."""
+    """A number JSON or Python cannot hold."""
+
+    def __init__(self, token: str, problem: str) -> None:
+        super().__init__(f"{_shorten(token, 40)} {problem}")
+        self.token = token
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise _Refused(f"{name} is not a JSON value")
+    raise _Refused(name, "is not a JSON value")
 
 
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise _Refused(f"the number {_shorten(digits, 40)} is too large")
+        raise _Refused(digits, "is too large a number")
     return value
 
 
@@ -107,7 +113,7 @@ def _integer(digits: str) -> int:
     try:
         return int(digits)
     except ValueError:  # Python refuses thousands of digits, for their quadratic cost
-        raise _Refused(f"the number {_shorten(digits, 40)} has too many digits") from None
+        raise _Refused(digits, "has too many digits") from None
 
 
 # The standard library's decoder reads lone surrogates and says where it stopped; msgspec's does
@@ -125,7 +131,8 @@ def _parse_slowly(text: str) -> ParsedArguments:
         position = error.pos if mended is None else mended[1].original(error.pos)
         fault = _describe(error.msg, body, min(position, len(body)), skipped)
     except _Refused as error:
-        fault = str(error)
+        outside = _STRING.sub(lambda match: " " * len(match.group()), body)
+        fault = f"{error}, at offset {outside.find(error.token) + skipped}"
     except RecursionError:
         fault = _too_deep()
     else:
@@ -167,7 +174,7 @@ def _refused(text: str, problem: str) -> ParsedArguments:
 
 def _describe(message: str, body: str, position: int, skipped: int) -> str:
     found = "the end of the text" if position == len(body) else repr(clean_text(body[position]))
-    return f"{message} at offset {position + skipped} (found {found})"
+    return f"{message.removesuffix(' at')} at offset {position + skipped} (found {found})"
 
 
 def _too_deep() -> str:

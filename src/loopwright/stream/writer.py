@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ..messages import AssistantMessage, Usage
 from .assistant_stream import AssistantStream
@@ -46,8 +46,7 @@ class StreamWriter:
 
     def push(self, event: AssistantMessageEvent) -> None:
         """Hand on an event made elsewhere; its `partial` is followed if it has none."""
-        self._follower.adopt(event)
-        self._emit(event)
+        self._emit(cast("AssistantMessageEvent", self._follower.adopt(event)))
         if event.type in ("done", "error"):
             self._ended = True
 

@@ -1,0 +1,709 @@
+"""Strikes at every step of a run, and faults at every call of foreign code; the run must stand.
+
+The first family runs a scene again and again and strikes before the k-th step of its event loop,
+for every k until the run is over: abort, cancel, both, twice, from another thread, an interrupting
+message. The second makes the k-th call of any hook, listener, tool or stream misbehave. After each
+the same invariants hold (invariants.py), and the next prompt works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from loopwright import (
+    AbortController,
+    AfterToolCall,
+    Agent,
+    AgentContext,
+    AgentLoopConfig,
+    BeforeToolCall,
+    ToolContext,
+    TurnContext,
+    agent_loop,
+    default_convert_to_llm,
+    run_agent_loop,
+    tool,
+)
+from loopwright.events import AgentEnd, AgentEvent
+from loopwright.messages import AssistantMessage, TextContent, ToolCall, UserMessage
+from loopwright.models import Context, Model
+from loopwright.stream import (
+    AssistantStream,
+    Done,
+    Retry,
+    Start,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from loopwright.testing import Call, Reply, ScriptedModel
+from tests.loop.invariants import (
+    check_events,
+    check_idle,
+    check_sendable,
+    frozen_garbage,
+    said,
+    same_objects,
+)
+from tests.loop.virtual_time import VirtualTimeLoop
+
+GRACE_SECONDS = 2.0
+SMALL = 0.3
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cheap_collections() -> Iterator[None]:
+    with frozen_garbage():
+        yield
+
+
+class Boom(Exception):
+    """What misbehaving code raises."""
+
+
+class Crash(BaseException):
+    """Not an `Exception`: as an exit of the interpreter is."""
+
+
+class Faults:
+    """Counts the calls of foreign code; the k-th misbehaves."""
+
+    def __init__(self) -> None:
+        self.at = 0
+        self.act: Callable[[str], object] = lambda place: None
+        self.count = 0
+        self.place: str | None = None
+        self.places: list[str] = []
+
+    def __call__(self, place: str) -> None:
+        self.count += 1
+        self.places.append(place)
+        if self.count == self.at:
+            self.place = place
+            self.act(place)
+
+
+# -- the scenes ------------------------------------------------------------------------------
+
+
+StreamFn = Callable[..., Any]
+
+
+class Scene:
+    """An agent with everything set that can be set, and a record of what happened to it."""
+
+    def __init__(self, stream_fn: Callable[[Scene], StreamFn]) -> None:
+        self.faults = Faults()
+        self.requests: list[Context] = []
+        self.heard: list[list[AgentEvent]] = []
+        self.read: list[AgentEvent] = []
+        self.reported: list[tuple[BaseException, str]] = []
+        self.cancelling: int | None = None
+        self.raised: BaseException | None = None
+        self.signals: set[Any] = set()
+        self.queued: list[str] = []
+        self.controller = AbortController()
+        self.stream: Any = None
+        self._inner = stream_fn(self)
+        self.options: dict[str, Any] = {
+            "convert_to_llm": self.convert_to_llm,
+            "transform_context": self.transform_context,
+            "get_api_key": self.get_api_key,
+            "before_tool_call": self.before_tool_call,
+            "after_tool_call": self.after_tool_call,
+            "prepare_request": self.prepare_request,
+            "prepare_next_turn": self.prepare_next_turn,
+            "finish_turn": self.finish_turn,
+            "should_stop_after_turn": self.should_stop_after_turn,
+            "on_error": lambda error, where: self.reported.append((error, where)),
+        }
+        self.agent = Agent(
+            MODEL, stream_fn=self.stream_fn, tools=self.tools(), deps=self, **self.options
+        )
+        for listener in (self.plain_listener(), self.async_listener(), self.plain_listener()):
+            self.agent.subscribe(listener)
+
+    # hooks ------------------------------------------------------------------------------
+
+    async def _pass(self, place: str) -> None:
+        self.faults(f"{place} begins")
+        await asyncio.sleep(0)
+        self.faults(f"{place} ends")
+
+    async def convert_to_llm(self, messages: list[Any]) -> list[Any]:
+        await self._pass("convert_to_llm")
+        return default_convert_to_llm(messages)
+
+    async def transform_context(self, messages: list[Any], signal: Any) -> list[Any]:
+        await self._pass("transform_context")
+        return messages
+
+    async def get_api_key(self, provider: str) -> str:
+        await self._pass("get_api_key")
+        return "key"
+
+    async def before_tool_call(self, question: BeforeToolCall, signal: Any) -> None:
+        await self._pass("before_tool_call")
+
+    async def after_tool_call(self, question: AfterToolCall, signal: Any) -> None:
+        await self._pass("after_tool_call")
+
+    async def prepare_request(self, context: AgentContext, signal: Any) -> None:
+        await self._pass("prepare_request")
+
+    async def prepare_next_turn(self, turn: TurnContext, signal: Any) -> None:
+        await self._pass("prepare_next_turn")
+
+    async def finish_turn(self, turn: TurnContext, signal: Any) -> None:
+        await self._pass("finish_turn")
+
+    async def should_stop_after_turn(self, turn: TurnContext, signal: Any) -> bool:
+        await self._pass("should_stop_after_turn")
+        return False
+
+    # listeners ---------------------------------------------------------------------------
+
+    def plain_listener(self) -> Callable[[AgentEvent, Any], None]:
+        events: list[AgentEvent] = []
+        self.heard.append(events)
+
+        def listen(event: AgentEvent, signal: Any) -> None:
+            events.append(event)
+            self.signals.add(signal)
+            self.faults(f"a listener hears {event.type}")
+
+        return listen
+
+    def async_listener(self) -> Callable[[AgentEvent, Any], Awaitable[None]]:
+        events: list[AgentEvent] = []
+        self.heard.append(events)
+
+        async def listen(event: AgentEvent, signal: Any) -> None:
+            events.append(event)
+            self.faults(f"an async listener hears {event.type}")
+            await asyncio.sleep(0)
+            self.faults(f"an async listener has heard {event.type}")
+
+        return listen
+
+    # tools -------------------------------------------------------------------------------
+
+    def tools(self) -> list[Any]:
+        @tool
+        async def quick(ctx: ToolContext) -> str:
+            self.faults("quick")
+            if "steered" not in self.queued:
+                self.queue("steered")
+            ctx.update("half")
+            return "quick result"
+
+        @tool
+        async def slow(ctx: ToolContext) -> str:
+            self.faults("slow begins")
+            for i in range(3):
+                ctx.update(f"{i}")
+                await asyncio.sleep(0.01)
+            self.faults("slow ends")
+            return "slow result"
+
+        @tool
+        def threaded(ctx: ToolContext) -> str:
+            ctx.update("in a thread")
+            self.faults("threaded")
+            return "threaded result"
+
+        @tool(execution_mode="sequential", timeout=5)
+        async def alone() -> str:
+            self.faults("alone begins")
+            await asyncio.sleep(0.01)
+            self.faults("alone ends")
+            return "alone result"
+
+        return [quick, slow, threaded, alone]
+
+    # queues ------------------------------------------------------------------------------
+
+    def queue(self, text: str, when: str = "after_batch") -> None:
+        self.queued.append(text)
+        if when == "follow_up":
+            self.agent.follow_up(text)
+        else:
+            self.agent.steer(text, when=when)  # pyright: ignore[reportArgumentType]
+
+    # the model ---------------------------------------------------------------------------
+
+    async def stream_fn(self, model: Model, context: Context, **options: Any) -> AssistantStream:
+        self.requests.append(context)
+        check_sendable(context.messages)
+        await self._pass("stream_fn")
+        return self._inner(model, context, **options)
+
+    # ways in -----------------------------------------------------------------------------
+
+    async def prompt(self) -> None:
+        self.queue("queued before")
+        self.queue("at the end", "follow_up")
+        await self.agent.prompt("go")
+
+    async def watch(self) -> None:
+        self.queue("queued before")
+        self.queue("at the end", "follow_up")
+        async with self.agent.stream("go") as events:
+            async for event in events:
+                self.read.append(event)
+            await events.result()
+
+    def _low_level(self) -> tuple[AgentContext, AgentLoopConfig]:
+        def poll(queue: Any) -> Callable[[], Any]:
+            async def fetch() -> list[Any]:
+                await self._pass("a queue")
+                return queue.take("one-at-a-time")
+
+            return fetch
+
+        config = AgentLoopConfig(
+            MODEL,
+            deps=self,
+            **self.options,
+            get_steering_messages=poll(self.agent._steering),
+            get_follow_up_messages=poll(self.agent._follow_up),
+            on_undelivered=self.agent._steering.give_back,
+        )
+        return AgentContext("", [], self.tools()), config
+
+    async def low_level_stream(self) -> None:
+        self.heard = [self.read]
+        context, config = self._low_level()
+        prompts = [UserMessage("go")]
+        signal = self.controller.signal
+        self.stream = agent_loop(prompts, context, config, self.stream_fn, signal)
+        async for event in self.stream:
+            self.read.append(event)
+        await self.stream.result()
+
+    async def low_level(self) -> None:
+        self.heard = [self.read]
+        context, config = self._low_level()
+
+        async def emit(event: AgentEvent) -> None:
+            self.read.append(event)
+            await asyncio.sleep(0)
+
+        signal = self.controller.signal
+        prompts = [UserMessage("go")]
+        messages = await run_agent_loop(prompts, context, config, emit, signal, self.stream_fn)
+        assert isinstance(last := self.read[-1], AgentEnd)
+        assert last.messages is messages
+
+    def abort(self) -> None:
+        self.agent.abort("enough")
+        self.controller.abort("enough")
+
+
+MODEL = ScriptedModel().model
+
+MANY = "one piece of a long text after the other "
+
+
+def scripted(scene: Scene) -> StreamFn:
+    """Several turns, tools side by side and one by one, many deltas."""
+    model = ScriptedModel(
+        [
+            Reply(MANY, calls=[Call("quick"), Call("slow"), Call("threaded")], chunk_size=4),
+            Reply(calls=[Call("alone"), Call("quick"), Call("nobody")], thinking="hm"),
+            Reply("Done.", chunk_size=1, delay=0.01),
+            Reply("Done again."),
+            Reply("And again."),
+        ]
+    )
+    return model.stream_fn
+
+
+def foreign(*replies: Callable[[Scene], AsyncIterator[Any]]) -> Callable[[Scene], StreamFn]:
+    """Async generators of other people's, one a request."""
+
+    def stream_fn_of(scene: Scene) -> StreamFn:
+        waiting = list(replies)
+
+        def stream_fn(model: Model, context: Context, **options: Any) -> AssistantStream:
+            reply = waiting.pop(0) if waiting else whole
+            return AssistantStream.from_events(reply(scene))
+
+        return stream_fn
+
+    return stream_fn_of
+
+
+async def whole(scene: Scene) -> AsyncIterator[Any]:
+    yield Start()
+    yield TextDelta(0, "All is well.")
+    yield Done("stop", AssistantMessage([TextContent("All is well.")]))
+
+
+async def retried_then_calling(scene: Scene) -> AsyncIterator[Any]:
+    scene.faults("the stream begins")
+    yield Retry(2, 4, 0.5, "overloaded")
+    await asyncio.sleep(0.5)
+    yield Start()
+    yield TextStart(0)
+    for piece in ("a", "b", "c"):
+        scene.faults("the stream goes on")
+        await asyncio.sleep(0.01)
+        yield TextDelta(0, piece)
+    yield TextEnd(0, "abc")
+    yield ToolCallStart(1, tool_call_id="c1", tool_name="slow")
+    yield ToolCallDelta(1, "{}")
+    yield ToolCallEnd(1, ToolCall("c1", "slow", {}))
+    scene.faults("the stream ends")
+    content: Any = [TextContent("abc"), ToolCall("c1", "slow", {})]
+    yield Done("toolUse", AssistantMessage(content, stop_reason="toolUse"))
+
+
+async def raising(scene: Scene) -> AsyncIterator[Any]:
+    yield Start()
+    await asyncio.sleep(0.01)
+    yield TextDelta(0, "half a")
+    await asyncio.sleep(0.01)
+    raise Boom("the line went dead")
+
+
+async def ending_early(scene: Scene) -> AsyncIterator[Any]:
+    yield Start()
+    await asyncio.sleep(0.01)
+    yield TextDelta(0, "half a")
+    await asyncio.sleep(0.01)
+
+
+async def swallowing(scene: Scene) -> AsyncIterator[Any]:
+    yield Start()
+    for piece in ("a", "b", "c"):
+        try:
+            await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.01)
+        yield TextDelta(0, piece)
+    yield Done("stop", AssistantMessage([TextContent("abc")]))
+
+
+async def slow_to_close(scene: Scene) -> AsyncIterator[Any]:
+    try:
+        yield Start()
+        for piece in ("a", "b"):
+            await asyncio.sleep(0.01)
+            yield TextDelta(0, piece)
+        yield Done("stop", AssistantMessage([TextContent("ab")]))
+    finally:
+        await asyncio.sleep(0.5)
+
+
+SCENES: dict[str, Callable[[Scene], StreamFn]] = {
+    "scripted": scripted,
+    "retried": foreign(retried_then_calling),
+    "raising": foreign(retried_then_calling, raising),
+    "ending_early": foreign(ending_early),
+    "swallowing": foreign(swallowing, swallowing),
+    "slow_to_close": foreign(slow_to_close, slow_to_close),
+}
+WAYS_IN: dict[str, Callable[[Scene], Awaitable[None]]] = {
+    "prompt": Scene.prompt,
+    "stream": Scene.watch,
+    "agent_loop": Scene.low_level_stream,
+    "run_agent_loop": Scene.low_level,
+}
+
+
+# -- strikes ---------------------------------------------------------------------------------
+
+Strike = Callable[[Scene, "asyncio.Task[None]", VirtualTimeLoop], object]
+
+
+def abort(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
+    scene.abort()
+
+
+def cancel(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
+    caller.cancel()
+
+
+def cancel_twice(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
+    """The second time a few steps later, to find the run while it closes."""
+    caller.cancel()
+    steps = loop.strike_at % 4
+
+    def again() -> None:
+        nonlocal steps
+        steps -= 1
+        if steps < 0:
+            caller.cancel()
+        else:
+            loop.call_soon(again)
+
+    loop.call_soon(again)
+
+
+def cancel_again_and_again(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
+    """At every step, as by somebody who has lost patience."""
+    left = 60
+
+    def again() -> None:
+        nonlocal left
+        left -= 1
+        if caller.cancel() and left:
+            loop.call_soon(again)
+
+    again()
+
+
+def abort_then_cancel(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
+    scene.abort()
+    caller.cancel()
+
+
+def cancel_then_abort(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
+    caller.cancel()
+    scene.abort()
+
+
+def abort_from_a_thread(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
+    thread = threading.Thread(target=scene.abort)
+    thread.start()
+    thread.join()
+
+
+def interrupting_message(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
+    scene.queue("urgent", "interrupt")
+
+
+ABORTS: list[Strike] = [abort, abort_from_a_thread]
+CANCELS: list[Strike] = [
+    cancel,
+    cancel_twice,
+    cancel_again_and_again,
+    abort_then_cancel,
+    cancel_then_abort,
+]
+STRIKES: list[Strike] = [*ABORTS, *CANCELS, interrupting_message]
+
+
+class Strikes:
+    """Runs one scene once for every step of it, struck there."""
+
+    def __init__(self, scene: str, way_in: str, strike: Strike, step: int = 1) -> None:
+        self.scene, self.way_in, self.strike, self.stride = scene, way_in, strike, step
+        self.made = 0
+
+    def make_all(self) -> int:
+        """How many strikes were made."""
+        at = 1
+        while self.make(at):
+            self.made += 1
+            at += self.stride
+        gc.collect()
+        return self.made
+
+    def make(self, at: int) -> bool:
+        """Strike before step *at*. False if the run was over by then."""
+        loop = VirtualTimeLoop()
+        try:
+            return loop.live(self._run(loop, at))
+        except BaseException as error:
+            error.add_note(f"{self.scene} by {self.way_in}, {self.strike.__name__} at step {at}")
+            raise
+
+    @property
+    def learns_late(self) -> bool:
+        """The run hears of it one step later, from its reader or its caller's signal; a request
+        may come between."""
+        if self.way_in == "prompt":
+            return False
+        through_the_reader = self.way_in in ("stream", "agent_loop") and self.strike in CANCELS
+        through_a_signal = self.way_in != "stream" and self.strike is abort_from_a_thread
+        return through_the_reader or through_a_signal
+
+    async def _run(self, loop: VirtualTimeLoop, at: int) -> bool:
+        scene = Scene(SCENES[self.scene])
+        way_in = WAYS_IN[self.way_in]
+
+        async def call() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            try:
+                await way_in(scene)
+            finally:
+                scene.cancelling = task.cancelling()
+
+        caller = loop.create_task(call())
+        requests = -1
+        struck = begun = False
+
+        def strike() -> None:
+            nonlocal requests, struck, begun
+            if not caller.done():
+                struck = True
+                begun = bool(scene.heard[0])
+                requests = len(scene.requests)
+                self.strike(scene, caller, loop)
+
+        loop.strike = strike
+        loop.strike_at = loop.steps + at
+        await asyncio.wait({caller})
+        loop.strike_at = 0
+        if struck:
+            assert loop.struck_at_time is not None
+            took = loop.time() - loop.struck_at_time
+            assert self.strike is interrupting_message or took <= GRACE_SECONDS + SMALL, took
+            if self.strike in CANCELS:
+                assert caller.cancelled(), "the caller's cancellation got lost"
+            else:
+                assert caller.exception() is None, caller.exception()
+                assert scene.cancelling == 0, "a cancellation of ours was left behind"
+            if self.strike is not interrupting_message and begun and not self.learns_late:
+                assert len(scene.requests) == requests, "the model was asked after the stop"
+        else:
+            caller.result()
+        assert not scene.reported, scene.reported
+        await check(scene, loop)
+        return struck
+
+
+async def check(scene: Scene, loop: VirtualTimeLoop) -> None:
+    """Everything that holds after a run, and that the next one works."""
+    if scene.stream is not None:  # a reader that was cancelled has not read them all
+        scene.read += [event async for event in scene.stream]
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    assert not others, f"tasks outlived the run: {others}"
+    agent = scene.agent
+    for signal in [*scene.signals, scene.controller.signal]:
+        assert not signal._callbacks, "callbacks were left on a signal"
+    started = bool(scene.heard[0])
+    for events in scene.heard:
+        assert [e.type for e in events] == [e.type for e in scene.heard[0]]
+    if scene.heard[0] is not scene.read:
+        heard = scene.heard[0]
+        assert same_objects(scene.read, heard[: len(scene.read)]), "the reader read other events"
+    messages = check_events(scene.heard[0]) if started else []
+    if scene.stream is None and scene.heard[0] is not scene.read:
+        assert same_objects(agent.state.messages, messages), "the transcript is not what was told"
+    else:
+        agent.state.messages = messages
+    check_idle(agent)
+
+    # The next prompt is sendable, works, and says what was queued, once.
+    again = ScriptedModel([Reply(f"Fine {i}.") for i in range(10)])
+    agent.stream_fn = again.stream_fn
+    result = await agent.prompt("next")
+
+    assert result.stop_reason == "stop", result.error_message
+    for request in again.requests:
+        check_sendable(request.context.messages)
+    assert not agent.has_queued_messages()
+    history = said(agent.state.messages)
+    expected = [*(["go"] if started else []), *scene.queued, "next"]
+    assert sorted(history) == sorted(expected), "queued messages were lost or doubled"
+    check_idle(agent)
+
+
+# -- faults ----------------------------------------------------------------------------------
+
+Act = Callable[[Scene, "asyncio.Task[None]", VirtualTimeLoop], object]
+
+
+def raise_boom(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
+    raise Boom("on purpose")
+
+
+def raise_cancelled(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
+    raise asyncio.CancelledError
+
+
+def crash(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
+    raise Crash("on purpose")
+
+
+def cancel_from_here(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
+    if threading.current_thread() is threading.main_thread():
+        caller.cancel()
+    else:
+        loop.call_soon_threadsafe(caller.cancel)
+
+
+RAISES: list[Act] = [raise_boom, raise_cancelled]
+
+
+class Injections:
+    """Runs one scene once for every call of foreign code in it, and lets that one misbehave."""
+
+    def __init__(self, scene: str, way_in: str, act: Act) -> None:
+        self.scene, self.way_in, self.act = scene, way_in, act
+        self.made = 0
+
+    def make_all(self) -> int:
+        at = 1
+        while self.make(at):
+            self.made += 1
+            at += 1
+        gc.collect()
+        return self.made
+
+    def make(self, at: int) -> bool:
+        loop = VirtualTimeLoop()
+        scenes: list[Scene] = []
+        try:
+            return loop.live(self._run(loop, at, scenes))
+        except BaseException as error:
+            place = scenes[0].faults.place
+            error.add_note(
+                f"{self.scene} by {self.way_in}: {self.act.__name__} in call {at}, where {place}"
+            )
+            raise
+
+    async def _run(self, loop: VirtualTimeLoop, at: int, scenes: list[Scene]) -> bool:
+        scene = Scene(SCENES[self.scene])
+        scenes.append(scene)
+        way_in = WAYS_IN[self.way_in]
+
+        async def call() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            try:
+                await way_in(scene)
+            finally:
+                scene.cancelling = task.cancelling()
+
+        caller = loop.create_task(call())
+        began = 0.0
+
+        def act(place: str) -> None:
+            nonlocal began
+            began = loop.time()
+            if self.act is crash and "listener" in place:
+                raise Boom("a crash in a listener is a crash of the program")
+            self.act(scene, caller, loop)
+
+        scene.faults.at = at
+        scene.faults.act = act
+        await asyncio.wait({caller})
+        scene.faults.at = 0
+        place = scene.faults.place
+        if self.act is cancel_from_here and place is not None:
+            assert caller.cancelled(), "the caller's cancellation got lost"
+            assert loop.time() - began <= GRACE_SECONDS + SMALL
+        elif self.act is crash and place is not None and "listener" not in place:
+            assert isinstance(caller.exception(), Crash), caller
+        else:
+            assert not caller.cancelled(), "a cancellation nobody asked for came out"
+            assert caller.exception() is None, caller.exception()
+            assert scene.cancelling == 0
+        if place is not None and self.act in RAISES and "listener" in place:
+            assert [where for _, where in scene.reported] == ["a listener"]
+        await check(scene, loop)
+        return place is not None
