@@ -1,0 +1,70 @@
+"""The vendors that are there without any set-up.                                       (data)
+
+`local` runs a small model on this machine. A vendor with a key in the environment is served as
+soon as its row stands here or in a source added to `default_models()`.
+"""
+
+from __future__ import annotations
+
+from .model import Model
+from .provider import Endpoint, Provider
+
+__all__ = ["builtin_providers"]
+
+
+def builtin_providers() -> list[Provider]:
+    """Their rows; nothing is started or imported for them."""
+    return [_local(), _openai()]
+
+
+def _local() -> Provider:
+    model = Model(
+        "local",
+        "smollm2-135m-instruct",
+        "openai-chat",
+        name="SmolLM2 135M Instruct, on this machine",
+        context_window=8192,
+        max_tokens=2048,
+        thinking_levels={},
+    )
+    return Provider(
+        id="local",
+        name="Local model",
+        api="openai-chat",
+        needs_key=False,
+        flags={"max_tokens_field": "max_tokens", "reasoning_effort": False},
+        models=(model,),
+        prepare=_start_local_server,
+        ready=_local_is_installed,
+    )
+
+
+async def _start_local_server() -> Endpoint:
+    from .local import ensure_local_server
+
+    server = await ensure_local_server()
+    return Endpoint(server.base_url, server.api_key, model_id=server.model_id)
+
+
+def _local_is_installed() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("xllamacpp") is not None
+
+
+def _openai() -> Provider:
+    return Provider(
+        id="openai",
+        name="OpenAI",
+        api="openai-chat",
+        base_url="https://api.openai.com/v1",
+        env=("OPENAI_API_KEY",),
+        any_model=True,
+        flags={
+            "max_tokens_field": "max_completion_tokens",
+            "developer_role": True,
+            "store": True,
+            "prompt_cache_key": True,
+            "long_cache": True,
+        },
+    )

@@ -1,0 +1,394 @@
+"""What went wrong with a request, sorted once for all wires.
+
+A vendor's failure comes as an HTTP status with a body, as an error event in the middle of a
+stream, or as an exception of a client library. All become one `ModelError` that says whose move it
+is, whether the same request may succeed later, and how long the vendor wants us to wait. The
+rules are drawn from vendors' texts as seen in the wild; libraries are known by their exceptions'
+attributes only, so that none is imported here. Keys are cut out of every text.
+
+Not here: deciding to try again (retry.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any, cast
+
+import msgspec
+
+from ..errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    ContextOverflow,
+    InvalidRequest,
+    LoopwrightError,
+    ModelError,
+    Overloaded,
+    QuotaExceeded,
+    RateLimited,
+    RequestRefused,
+    StreamIncomplete,
+    WireError,
+)
+
+__all__ = [
+    "classify",
+    "failure_from_response",
+    "failure_from_text",
+    "redact",
+    "retry_after_seconds",
+]
+
+SHOWN_CHARACTERS = 600
+"""How much of a vendor's own text an error shows."""
+
+# Texts that look like an overflow but ask for patience: Bedrock throttles with "Too many tokens".
+_THROTTLING = re.compile(
+    r"rate limit|too many requests|^throttling error:|^service unavailable:", re.I
+)
+
+_OVERFLOW = re.compile(
+    r"prompt is too long|request_too_large|context[_ ]length[_ ]exceeded|exceeds the context window"
+    r"|maximum context length|input token count .*exceeds the maximum|input is too long for requested"
+    r"|model_context_window_exceeded|maximum prompt length is|reduce the length of the messages"
+    r"|too large for model with|longer than the model'?s context length"
+    r"|exceeds the maximum allowed input length|context window exceeded|exceed_context_size_error"
+    r"|exceeds the available context size|greater than the context length|exceeded max context length"
+    r"|exceeds the limit of \d+|context window exceeds limit|exceeded model token limit"
+    r"|prompt exceeds max length|range of input length should be|too many tokens|token limit exceeded",
+    re.I | re.S,
+)
+_QUOTA = re.compile(
+    r"insufficient_quota|insufficient (?:balance|credit)|\bbilling|available balance"
+    r"|monthly usage limit reached|gousagelimiterror|freeusagelimiterror|quota exceeded"
+    r"|exceeded your current quota|credit balance is too low|\b1308\b"
+    r"|subscription_sharing_usage_limit_exceeded|enforced_spend_limit_reached",
+    re.I,
+)
+_PATIENCE = re.compile(
+    r"overloaded|server_busy|server busy|high demand|at capacity|upstream connect"
+    r"|provider returned error|resource ?exhausted|temporarily unavailable|service unavailable"
+    r"|internal server error|loading model",
+    re.I,
+)
+
+_BY_NAME: tuple[tuple[type[ModelError], frozenset[str]], ...] = (
+    (QuotaExceeded, frozenset({"insufficient_quota", "billing_error", "billing_not_active"})),
+    (RateLimited, frozenset({
+        "rate_limit_error", "rate_limit_exceeded", "throttlingexception", "too_many_requests",
+        "tokens", "requests", "resource_exhausted",
+    })),
+    (Overloaded, frozenset({
+        "overloaded_error", "api_error", "server_error", "internal_server_error", "timeout_error",
+        "internalserverexception", "modelstreamerrorexception", "serviceunavailableexception",
+        "modelnotreadyexception", "modeltimeoutexception", "service_unavailable", "unavailable",
+        "internal", "engine_overloaded",
+    })),
+    (ContextOverflow, frozenset({
+        "context_length_exceeded", "request_too_large", "exceed_context_size_error",
+        "model_context_window_exceeded",
+    })),
+    (RequestRefused, frozenset({"content_filter", "content_policy_violation", "refusal"})),
+    (AuthenticationFailed, frozenset({
+        "authentication_error", "permission_error", "invalid_api_key", "unauthenticated",
+        "permission_denied", "accessdeniedexception", "unrecognizedclientexception",
+    })),
+    (InvalidRequest, frozenset({
+        "invalid_request_error", "not_found_error", "validationexception", "invalid_argument",
+        "model_not_found", "invalid_request", "failed_precondition",
+    })),
+)  # fmt: skip
+
+_KEY_LIKE = re.compile(
+    r"\b(?:sk|pk|rk|gsk|xai|nvapi|csk|key|fw|r8|hf|pplx|tgp)[-_][A-Za-z0-9_\-]{12,}"
+    r"|\bAIza[A-Za-z0-9_\-]{20,}|(?<=Bearer )[^\s\"',]{8,}|(?<=Basic )[^\s\"',]{8,}"
+)
+_SECRET_HEADERS = re.compile(r"auth|key|token|secret|cookie|credential", re.I)
+
+
+def redact(
+    text: str, *, api_key: str | None = None, headers: Mapping[str, str] | None = None
+) -> str:
+    """*text* without the key, the values of secret headers, or anything that looks like a key."""
+    secrets = [api_key] if api_key else []
+    for name, value in (headers or {}).items():
+        if _SECRET_HEADERS.search(name):
+            secrets += [value, value.removeprefix("Bearer ")]
+    for secret in secrets:
+        if len(secret) >= 4:
+            text = text.replace(secret, "[key]")
+    return _KEY_LIKE.sub("[key]", text)
+
+
+def retry_after_seconds(headers: Mapping[str, str], now: float, body: str = "") -> float | None:
+    """How long the vendor asks us to wait: `retry-after-ms`, `retry-after` in seconds or as an
+    HTTP date (RFC 9110 section 10.2.3), or Google's `retryDelay` in the body. *now* is Unix time.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return max(0.0, milliseconds / 1000)
+    value = headers.get("retry-after")
+    if value:
+        seconds = _number(value)
+        if seconds is not None:
+            return max(0.0, seconds)
+        try:
+            date = parsedate_to_datetime(value)
+        except (ValueError, TypeError):
+            return None
+        return max(0.0, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now)
+    delay = re.search(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"', body)
+    return float(delay.group(1)) if delay else None
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value) if value else None
+    except ValueError:
+        return None
+    return number if number is not None and number == number and number < 1e9 else None
+
+
+def failure_from_text(
+    text: str,
+    *,
+    name: str | None = None,
+    status: int | None = None,
+    provider: str | None = None,
+    model: str | None = None,
+    request_id: str | None = None,
+    retry_after: float | None = None,
+) -> ModelError:
+    """What a vendor's *text* means, with the *name* (type or code) and *status* it came with."""
+    kind, retryable = _sort(text, (name or "").lower(), status, provider)
+    shown = text.strip() or name or "the vendor gave no reason"
+    if len(shown) > SHOWN_CHARACTERS:
+        shown = f"{shown[:SHOWN_CHARACTERS]}…"
+    return kind(
+        f"HTTP {status}: {shown}" if status else shown,
+        hint=_HINTS.get(kind),
+        provider=provider,
+        model=model,
+        status=status,
+        request_id=request_id,
+        retry_after_seconds=retry_after,
+        retryable=kind.retryable if retryable is None else retryable,
+    )
+
+
+_HINTS: dict[type[ModelError], str] = {
+    AuthenticationFailed: "check the key, and that it may use this model",
+    QuotaExceeded: "the account's credit or allowance is used up; waiting will not help",
+    ContextOverflow: "the request is larger than the model's context window; shorten it",
+}
+
+
+def _sort(
+    text: str, name: str, status: int | None, provider: str | None
+) -> tuple[type[ModelError], bool | None]:
+    """The kind of failure, and whether to try again where that differs from the kind's own rule."""
+    both = f"{name} {text}"
+    if _QUOTA.search(both) or status == 402:
+        return QuotaExceeded, False
+    overflow = _OVERFLOW.search(both) and not _THROTTLING.search(text)
+    if status == 413 or (overflow and (status is None or status < 500)):
+        return ContextOverflow, False
+    if status == 400 and not text.strip() and provider == "cerebras":
+        return ContextOverflow, False  # that is all it says
+    for kind, names in _BY_NAME:
+        if name in names and (status is None or status >= 400):
+            if kind is InvalidRequest and status is not None and status not in (400, 404, 422):
+                break  # the status says more than a catch-all name
+            return kind, None
+    if status is not None and status >= 400:
+        return _by_status(status, text)
+    if _THROTTLING.search(text):
+        return RateLimited, None
+    if _PATIENCE.search(both):
+        return Overloaded, None
+    return ModelError, False
+
+
+def _by_status(status: int, text: str) -> tuple[type[ModelError], bool | None]:
+    if status == 429:
+        return RateLimited, None
+    if status >= 500 or status in (408, 409):
+        return Overloaded, None
+    if status in (401, 403):
+        return AuthenticationFailed, None
+    return (Overloaded, None) if _PATIENCE.search(text) else (InvalidRequest, None)
+
+
+def failure_from_response(
+    status: int,
+    headers: Mapping[str, str],
+    body: Any,
+    *,
+    now: float,
+    provider: str | None = None,
+    model: str | None = None,
+) -> ModelError:
+    """What an HTTP answer that is no success means. *body* is its text, or the parsed JSON."""
+    name, text = _name_and_text(body)
+    raw = body if isinstance(body, str) else _as_text(body)
+    after = retry_after_seconds(headers, now, raw)
+    failure = failure_from_text(
+        text,
+        name=name,
+        status=status,
+        provider=provider,
+        model=model,
+        request_id=headers.get("x-request-id") or headers.get("request-id"),
+        retry_after=after,
+    )
+    told = headers.get("x-should-retry", "").lower()
+    if told in ("true", "false"):
+        failure.retryable = told == "true"
+    elif status == 429 and after is None and "enforced_spend_limit" in raw:
+        failure.retryable = False
+    return failure
+
+
+def _as_text(body: Any) -> str:
+    try:
+        return msgspec.json.encode(body).decode()
+    except (TypeError, UnicodeEncodeError):
+        return str(body)
+
+
+def _name_and_text(body: Any) -> tuple[str | None, str]:
+    """The error's own name and text, wherever in *body* a vendor puts them."""
+    if body is None:
+        return None, ""
+    if isinstance(body, bytes):
+        body = body.decode("utf-8", "replace")
+    if isinstance(body, str):
+        try:
+            parsed = msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeError):
+            return None, _without_markup(body)
+        return _name_and_text(parsed) if isinstance(parsed, dict | list) else (None, body)
+    if isinstance(body, list):
+        items = cast("list[Any]", body)
+        return _name_and_text(items[0]) if items else (None, "")
+    if not isinstance(body, dict):
+        return None, str(body)
+    fields = cast("dict[str, Any]", body)
+    inner = fields.get("error")
+    if isinstance(inner, dict | str) and inner:
+        outer_name, _ = _name_and_text({k: v for k, v in fields.items() if k != "error"})
+        name, text = (None, inner) if isinstance(inner, str) else _name_and_text(inner)
+        return name or outer_name, text
+    name = None
+    for key in ("code", "type", "status", "__type"):
+        value = fields.get(key)
+        if isinstance(value, str) and value and (name is None or _known(value)):
+            name = value
+            if _known(value):
+                break
+    text = ""
+    for key in ("message", "Message", "detail", "msg", "error_message", "title"):
+        value = fields.get(key)
+        if value:
+            text = value if isinstance(value, str) else _as_text(value)
+            break
+    metadata = fields.get("metadata")
+    if isinstance(metadata, dict):  # OpenRouter puts the upstream's own words here
+        upstream = cast("dict[str, Any]", metadata).get("raw")
+        if isinstance(upstream, str) and upstream:
+            text = f"{text}: {upstream}" if text else upstream
+    return name, text or (_as_text(fields) if fields and name is None else "")
+
+
+def _known(name: str) -> bool:
+    lowered = name.lower()
+    return any(lowered in names for _, names in _BY_NAME)
+
+
+def _without_markup(text: str) -> str:
+    """Gateways answer with HTML pages; their title says what there is to say."""
+    if "<html" not in text[:500].lower():
+        return text
+    title = re.search(r"<title[^>]*>(.*?)</title>", text, re.I | re.S)
+    return title.group(1).strip() if title else "an HTML page came instead of an answer"
+
+
+def failure_from_event(
+    error: Any, *, provider: str | None = None, model: str | None = None
+) -> ModelError:
+    """What an error object in the middle of a stream means, after HTTP had said that all is well."""
+    name, text = _name_and_text(error)
+    status: int | None = None
+    if isinstance(error, dict):
+        code = cast("dict[str, Any]", error).get("code")
+        if isinstance(code, str) and code.isdigit():
+            code = int(code)
+        if isinstance(code, int) and 400 <= code < 600:
+            status = code
+    failure = failure_from_text(text, name=name, status=status, provider=provider, model=model)
+    return failure
+
+
+def classify(
+    error: BaseException,
+    *,
+    now: float,
+    provider: str | None = None,
+    model: str | None = None,
+) -> LoopwrightError:
+    """What an exception raised while asking means. Our own errors come back as they are."""
+    if isinstance(error, LoopwrightError):
+        return error
+    status: Any = getattr(error, "status_code", None)
+    response: Any = getattr(error, "response", None)
+    if isinstance(status, int) and response is not None:
+        body: Any = getattr(error, "body", None)
+        if body is None:
+            body = getattr(response, "text", "") if _is_read(response) else ""
+        headers = {str(k).lower(): str(v) for k, v in dict(response.headers).items()}
+        return failure_from_response(status, headers, body, now=now, provider=provider, model=model)
+    if _is_connection_fault(error):
+        return ConnectionLost(_connection_text(error), provider=provider, model=model)
+    if isinstance(error, msgspec.MsgspecError | UnicodeError):
+        return WireError(
+            f"what the vendor sent cannot be read: {error}", provider=provider, model=model
+        )
+    return ModelError(
+        f"{type(error).__name__}: {error}" if str(error) else type(error).__name__,
+        provider=provider,
+        model=model,
+    )
+
+
+def _is_read(response: Any) -> bool:
+    return bool(getattr(response, "is_stream_consumed", True)) or not hasattr(response, "aread")
+
+
+def _is_connection_fault(error: BaseException) -> bool:
+    if isinstance(error, OSError | TimeoutError | EOFError):
+        return True
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & {"TransportError", "StreamError", "APIConnectionError", "HTTPClientError"})
+
+
+def _connection_text(error: BaseException) -> str:
+    """The first cause that says something: client libraries wrap it in "Connection error."."""
+    cause: BaseException | None = error
+    texts: list[str] = []
+    while cause is not None and len(texts) < 4:
+        said = str(cause).strip()
+        named = f"{type(cause).__name__}: {said}" if said else type(cause).__name__
+        if named not in texts:
+            texts.append(named)
+        cause = cause.__cause__
+    return f"the connection failed ({'; from '.join(texts)})"
+
+
+def incomplete(provider: str | None = None, model: str | None = None) -> StreamIncomplete:
+    """The body ended without the wire's terminal marker."""
+    return StreamIncomplete(
+        "The stream ended before the reply was complete.", provider=provider, model=model
+    )

@@ -1,0 +1,323 @@
+"""`Models`: the vendors a program knows, and one stream function for all their models.
+
+A request is made sendable, given its key, encoded by its wire, sent, decoded, and tried again as
+the rules of retry.py say. Whatever fails after that ends the stream with `Error`; nothing is
+raised for a failed request.
+
+Not here: vendors (provider.py), dialects (wires), the rules of trying again (retry.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, cast
+
+import msgspec
+
+from ..errors import ConfigurationError, Misuse, ModelError
+from ..messages import AssistantMessage
+from ..stream import AssistantMessageEvent, AssistantStream, Done, Error, ReplyBuilder
+from .abort import AbortWatch
+from .auth import resolve_key
+from .clients import Clients
+from .costs import priced
+from .directory import ProviderDirectory
+from .failures import classify, redact
+from .handoff import sendable
+from .model import Context, Model
+from .offline import check_request_allowed
+from .provider import Endpoint, Provider
+from .retry import BatchSource, RetryPolicy, retrying
+from .wires import COMMON_OPTIONS, Response, WireCall, known_wires, load_wire
+
+__all__ = ["Models", "ResponseHead", "default_models"]
+
+DRAIN_SECONDS = 0.1
+"""How long the end of a body is waited for after the reply is complete, so that the connection can
+serve the next request."""
+
+
+class ResponseHead(msgspec.Struct, frozen=True):
+    """What the option `on_response` is shown."""
+
+    status: int
+    headers: dict[str, str]
+
+
+class Models(ProviderDirectory):
+    """Vendors, and their models behind one stream function. Safe to use from several loops."""
+
+    def __init__(
+        self,
+        providers: Iterable[Provider] = (),
+        *,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        random: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(providers)
+        self._clients = Clients()
+        self._sleep = sleep
+        self._random = random
+        self._clock = clock
+
+    def require(self, model: Model) -> None:
+        """Raise `ModelNotFound` or `ConfigurationError` if a request to *model* could never be
+        sent: its vendor or its wire is unknown. Says nothing about keys."""
+        provider = self.provider_of(model)
+        if provider.stream is None and model.api not in known_wires():
+            load_wire(model.api)
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def stream(self, model: Model | str, context: Context, /, **options: Any) -> AssistantStream:
+        """Ask *model*. The stream ends with `Done` or `Error`, whatever happens.
+
+        Raises `ModelNotFound` only for a *model* given as a text that names none. The options are
+        those of every stream function; a wire may take more, and names those it does not know.
+        """
+        if isinstance(model, str):
+            model, level = self.resolve_with_level(model)
+            if level is not None:
+                options.setdefault("reasoning", level)
+        asked = model
+        watch = AbortWatch(options)
+
+        def attempt() -> BatchSource:
+            return self._attempt(asked, context, options, watch)
+
+        source = retrying(
+            attempt,
+            RetryPolicy.from_options(options),
+            watch,
+            sleep=self._sleep,
+            random=self._random,
+        )
+        head = AssistantMessage([], model.api, model.provider, model.id)
+        stream = AssistantStream(source, head=head)
+        watch.stream = stream
+        return stream
+
+    stream_simple = stream
+
+    async def complete(
+        self, model: Model | str, context: Context, /, **options: Any
+    ) -> AssistantMessage:
+        """Ask *model* and wait for the whole reply. Look at its stop reason: a failed request
+        gives a message, too."""
+        return await self.stream(model, context, **options).result()
+
+    async def aclose(self) -> None:
+        """Close all connections. Not needed under `asyncio.run`, which tells us when a loop ends;
+        idempotent, works from any loop, and later requests open new ones."""
+        await self._clients.aclose()
+
+    async def __aenter__(self) -> Models:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    # -- one attempt ----------------------------------------------------------------------------
+
+    async def _attempt(
+        self, model: Model, context: Context, options: dict[str, Any], watch: AbortWatch
+    ) -> AsyncGenerator[list[AssistantMessageEvent], None]:
+        """One request and its answer. Every failure becomes an `Error` in band."""
+        builder = ReplyBuilder(api=model.api, provider=model.provider, model=model.id)
+        if watch.aborted:
+            yield [builder.error("Operation aborted", reason="aborted")]
+            return
+        secrets = _Secrets(options)
+        opened: list[Any] = []  # what must be closed, whatever happens
+        try:
+            provider = self.provider_of(model)
+            if not provider.scripted:
+                check_request_allowed(f"{model.provider}/{model.id}", None)
+            if provider.stream is not None:
+                stream: Any = provider.stream(model, context, **options)
+                if inspect.isawaitable(stream):
+                    stream = await stream
+                opened.append(stream)
+                async for batch in _batches(stream):
+                    yield batch
+                return
+            response, call = await self._send(provider, model, context, options, secrets)
+            opened.append(response)
+            # Some hosts do not say that the limit cut a reply; then one must know what it was.
+            flags = {**call.flags, "max_tokens": call.options.get("max_tokens")}
+            decoder = load_wire(model.api).decoder(builder, flags)
+            chunks = response.chunks()
+            async for chunk in chunks:
+                batch = decoder.feed(chunk)
+                if decoder.ended:
+                    await _drain(chunks)
+                    yield self._closing(batch, model, secrets)
+                    return
+                yield batch
+            yield self._closing(decoder.finish(), model, secrets)
+        except Exception as error:  # noqa: BLE001 - vendors' libraries and hooks raise anything
+            yield [self._failed(error, builder, model, secrets)]
+        finally:
+            for resource in opened:
+                await resource.aclose()
+
+    async def _send(
+        self,
+        provider: Provider,
+        model: Model,
+        context: Context,
+        options: dict[str, Any],
+        secrets: _Secrets,
+    ) -> tuple[Response, WireCall]:
+        wire = load_wire(model.api)
+        unknown = sorted(options.keys() - COMMON_OPTIONS - wire.options)
+        if unknown:
+            raise Misuse(
+                f"the wire {wire.api} does not know the option {', '.join(map(repr, unknown))}",
+                hint=f"beside the common ones it takes: {', '.join(sorted(wire.options))}",
+            )
+        endpoint, flags = await self._endpoint(provider, model, options)
+        secrets.add(endpoint)
+        check_request_allowed(f"{model.provider}/{model.id}", endpoint.base_url)
+        call = WireCall(
+            model=model,
+            context=context,
+            messages=sendable(context.messages, model),
+            options=options,
+            flags=flags,
+            endpoint=endpoint,
+            clients=self._clients,
+        )
+        body = wire.encode(call)
+        on_payload = options.get("on_payload")
+        if on_payload is not None:
+            changed = await _resolved(on_payload(msgspec.json.decode(body), model))
+            if changed is not None:
+                body = msgspec.json.encode(changed)
+        response = await wire.send(call, body)
+        on_response = options.get("on_response")
+        if on_response is not None:
+            try:
+                head = ResponseHead(response.status, dict(response.headers))
+                await _resolved(on_response(head, model))
+            except BaseException:
+                await response.aclose()
+                raise
+        return response, call
+
+    async def _endpoint(
+        self, provider: Provider, model: Model, options: Mapping[str, Any]
+    ) -> tuple[Endpoint, Mapping[str, Any]]:
+        prepared = await provider.prepare() if provider.prepare is not None else Endpoint(None)
+        dialect = provider.dialect(model.api)
+        key = options.get("api_key") or prepared.api_key
+        if not key:
+            key = await resolve_key(provider, options)
+        endpoint = Endpoint(
+            base_url=options.get("base_url")
+            or prepared.base_url
+            or model.base_url
+            or dialect.base_url,
+            api_key=cast("str | None", key),
+            headers={**provider.headers, **prepared.headers, **(options.get("headers") or {})},
+            model_id=prepared.model_id or dialect.flags.get("deployments", {}).get(model.id),
+        )
+        return endpoint, dialect.flags
+
+    # -- endings --------------------------------------------------------------------------------
+
+    def _closing(
+        self, batch: list[AssistantMessageEvent], model: Model, secrets: _Secrets
+    ) -> list[AssistantMessageEvent]:
+        """*batch*, whose last event closes the stream, with the price and without secrets."""
+        last = batch[-1]
+        if type(last) is Done:
+            usage = priced(last.message.usage, model.cost)
+            if usage is not last.message.usage:
+                batch[-1] = Done(last.reason, msgspec.structs.replace(last.message, usage=usage))
+        elif type(last) is Error:
+            message = last.error
+            text = _named(model, secrets.cut(message.error_message or "the request failed"))
+            usage = priced(message.usage, model.cost)
+            message = msgspec.structs.replace(message, error_message=text, usage=usage)
+            batch[-1] = msgspec.structs.replace(last, error=message)
+        return batch
+
+    def _failed(
+        self, error: Exception, builder: ReplyBuilder, model: Model, secrets: _Secrets
+    ) -> AssistantMessageEvent:
+        failure = classify(error, now=self._clock(), provider=model.provider, model=model.id)
+        text = secrets.cut(str(failure))
+        if isinstance(failure, ModelError):
+            return builder.error(
+                _named(model, text),
+                kind=failure.kind,
+                retryable=failure.retryable,
+                retry_after_seconds=failure.retry_after_seconds,
+            )
+        kind = "configuration" if isinstance(failure, ConfigurationError) else "misuse"
+        return builder.error(text, kind=kind)
+
+
+class _Secrets:
+    """What must not appear in any text about this request."""
+
+    __slots__ = ("_headers", "_keys")
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        key = options.get("api_key")
+        self._keys: list[str] = [key] if isinstance(key, str) else []
+        self._headers: dict[str, str] = dict(options.get("headers") or {})
+
+    def add(self, endpoint: Endpoint) -> None:
+        if endpoint.api_key:
+            self._keys.append(endpoint.api_key)
+        self._headers.update(endpoint.headers)
+
+    def cut(self, text: str) -> str:
+        for key in self._keys:
+            text = redact(text, api_key=key)
+        return redact(text, headers=self._headers)
+
+
+def _named(model: Model, text: str) -> str:
+    """*text* with the model in front: at night one wants to know who said it."""
+    name = f"{model.provider}/{model.id}"
+    return text if text.startswith(name) else f"{name}: {text}"
+
+
+async def _resolved(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _batches(stream: AssistantStream) -> AsyncGenerator[list[AssistantMessageEvent], None]:
+    while True:
+        batch = await stream.next_batch()
+        if batch is None:
+            return
+        yield batch
+
+
+async def _drain(chunks: Any) -> None:
+    """Read what is left of a body, so that the connection is free again; not for long."""
+    try:
+        async with asyncio.timeout(DRAIN_SECONDS):
+            async for _ in chunks:
+                pass
+    except Exception:  # noqa: BLE001 - the reply is complete; nothing about its rest matters
+        return
+
+
+@cache
+def default_models() -> Models:
+    """The vendors that need no set-up: the small local model, and those whose key is in the
+    environment. One for the whole process, made when first asked for."""
+    from .builtin import builtin_providers
+
+    return Models(builtin_providers())

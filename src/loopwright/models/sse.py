@@ -1,0 +1,110 @@
+"""Bytes in any chunks -> the data of server-sent events (WHATWG HTML, section 9.2).
+
+Only `data` is kept: every dialect we speak repeats the event's name inside it. Lines may end in
+LF, CRLF or CR; comments, ids, retry times and blocks without data vanish; a last event without a
+blank line behind it still counts. Bytes are never decoded here, so that a character cut in the
+middle by the network is whole again before anyone looks at it.
+
+Not here: what the data means (the wires).
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["SseSplitter"]
+
+_NAMED_DATA = re.compile(rb"event: [^\n]*\ndata: ([^\n]+)\n\n")
+
+
+class SseSplitter:
+    """Splits one body. Time is linear in the body's length, however it is cut."""
+
+    __slots__ = ("_after_cr", "_pieces", "_tail_is_newline", "stray")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []  # of the block that is not complete yet
+        self._tail_is_newline = False
+        self._after_cr = False
+        self.stray = b""
+        """The start of what was no field of an event stream, for saying what came instead."""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of every event that is complete with *chunk*."""
+        if not chunk:
+            return []
+        if self._after_cr or b"\r" in chunk:
+            chunk = self._with_newlines(chunk)
+            if not chunk:
+                return []
+        pieces = self._pieces
+        at_once = not pieces
+        if b"\n\n" not in chunk and not (self._tail_is_newline and chunk[0] == 10):
+            pieces.append(chunk)
+            self._tail_is_newline = chunk[-1] == 10
+            return []
+        if not at_once:
+            pieces.append(chunk)
+            chunk = b"".join(pieces)
+            pieces.clear()
+        end = chunk.rfind(b"\n\n") + 2
+        rest = chunk[end:]
+        self._tail_is_newline = rest[-1:] == b"\n"  # perhaps the first half of a blank line
+        if rest:
+            pieces.append(rest)
+            chunk = chunk[:end]
+        # Nearly all streams are blocks of one line "data: ..." each. If the newlines add up to
+        # exactly the blank lines between such blocks, there is nothing else in there.
+        if chunk[:6] == b"data: ":
+            events = chunk[6:-2].split(b"\n\ndata: ")
+            if chunk.count(b"\n") == 2 * len(events):
+                return events if b"" not in events else [data for data in events if data]
+        elif chunk[:7] == b"event: ":  # likewise with the event's name in a line above
+            events = _NAMED_DATA.findall(chunk)
+            if chunk.count(b"\n") == 3 * len(events):
+                return events
+        return self._blocks(chunk)
+
+    def finish(self) -> list[bytes]:
+        """The body is over: the data of a last event that has no blank line behind it."""
+        rest = b"".join(self._pieces)
+        self._pieces.clear()
+        self._tail_is_newline = False
+        return self._read(rest.split(b"\n")) if rest else []
+
+    def _with_newlines(self, chunk: bytes) -> bytes:
+        """*chunk* with LF for every kind of line end; a CRLF may be cut in the middle."""
+        if self._after_cr and chunk[:1] == b"\n":
+            chunk = chunk[1:]
+            self._after_cr = False
+            if not chunk:
+                return chunk
+        self._after_cr = chunk[-1:] == b"\r"
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _blocks(self, text: bytes) -> list[bytes]:
+        events: list[bytes] = []
+        for block in text.split(b"\n\n"):
+            if block[:6] == b"data: " and b"\n" not in block and len(block) > 6:
+                events.append(block[6:])
+            elif block:
+                events += self._read(block.split(b"\n"))
+        return events
+
+    def _read(self, lines: list[bytes]) -> list[bytes]:
+        """The data of one block, as a list of one or none."""
+        data: list[bytes] = []
+        for line in lines:
+            if line[:5] == b"data:":
+                data.append(line[6:] if line[5:6] == b" " else line[5:])
+            elif line == b"data":
+                data.append(b"")
+            elif line[:8] == b"\xef\xbb\xbfdata:":  # a byte order mark may stand at the start
+                return self._read([line[3:], *lines[lines.index(line) + 1 :]])
+            elif line and line[:1] != b":" and not line.startswith((b"event:", b"id:", b"retry:")):
+                self.stray = (self.stray or line)[:SHOWN_BYTES]
+        joined = b"\n".join(data)
+        return [joined] if joined else []
+
+
+SHOWN_BYTES = 65_536
