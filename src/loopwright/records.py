@@ -64,7 +64,7 @@ def _clean(value: Any) -> Any:
         return clean_text(value)
     if isinstance(value, dict):
         return {_clean(key): _clean(item) for key, item in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):  # msgspec leaves a tuple what it is
         return [_clean(item) for item in cast("list[Any]", value)]
     return value
 

@@ -9,6 +9,20 @@ from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import pytest
+from tests.loop.traces import (
+    PLAIN,
+    assert_paired,
+    assert_well_formed,
+    executed,
+    no_task_left,
+    result_of,
+    results,
+    roles,
+    scripted,
+    texts,
+    trace,
+    until,
+)
 
 from loopwright import (
     AbortController,
@@ -33,20 +47,6 @@ from loopwright.events import (
 from loopwright.messages import AssistantMessage, TextContent, UserMessage
 from loopwright.stream import AssistantStream, TextDelta, TextStart
 from loopwright.testing import Call, Reply, ScriptedModel
-from tests.loop.traces import (
-    PLAIN,
-    assert_paired,
-    assert_well_formed,
-    executed,
-    no_task_left,
-    result_of,
-    results,
-    roles,
-    scripted,
-    texts,
-    trace,
-    until,
-)
 
 
 @pytest.fixture
@@ -248,7 +248,11 @@ async def test_behaviour_094_098_an_aborted_batch_answers_every_call_and_asks_no
     if mode == "sequential":
         assert told[3].text == "Operation aborted"
         assert gated == ["add", "hang"]
-        assert trace(events)[-9:-5] == ["tool second end", *result_of("second"), "tool unknown start"]
+        assert trace(events)[-9:-5] == [
+            "tool second end",
+            *result_of("second"),
+            "tool unknown start",
+        ]
     assert (result.stop_reason, result.stopped_by) == ("aborted", "abort")
     assert roles(result.messages) == ["user", "assistant", *["toolResult"] * 4]
     assert trace(events)[-2:] == ["turn_end", "agent_end"]
@@ -746,43 +750,38 @@ async def test_abort_and_cancellation_at_once_is_a_cancellation() -> None:
     assert_well_formed(agent.state.messages)
 
 
+@pytest.mark.parametrize("abort_first", [True, False])
 @pytest.mark.parametrize("phase", ["stream", "hook", "listener"])
 async def test_abort_and_cancellation_at_once_is_a_cancellation_wherever_the_run_waits(
-    phase: str,
+    phase: str, abort_first: bool
 ) -> None:
-    reached = asyncio.Event()
-
-    async def hang(*values: Any) -> Any:
-        reached.set()
-        await asyncio.Event().wait()
-
     speaker = Speaker()
+    reached = speaker.waiting
+
+    async def hang_once(*values: Any) -> Any:
+        if not reached.is_set():
+            reached.set()
+            await asyncio.Event().wait()
+
     agent = Agent(speaker.model, stream_fn=speaker.stream_fn)
     if phase == "hook":
-        agent.prepare_request = hang
+        agent.prepare_request = hang_once
     elif phase == "listener":
-        agent.subscribe(hang)
-    else:
-        reached = speaker.waiting
+        agent.subscribe(hang_once)
     events: list[AgentEvent] = []
     agent.subscribe(events.append)
 
-    for abort_first in (True, False):
-        reached.clear()
-        running = asyncio.create_task(agent.prompt("go"))
-        await reached.wait()
-        if abort_first:
-            agent.abort()
-        running.cancel()
-        if not abort_first:
-            agent.abort()
-        agent._listeners.told = agent._listeners.told[-1:]
-        await asyncio.wait({running})
-        assert running.cancelled()
-        assert_paired(events)
-        events.clear()
-        if phase == "listener":
-            break
+    running = asyncio.create_task(agent.prompt("go"))
+    await reached.wait()
+    if abort_first:
+        agent.abort()
+    running.cancel()
+    if not abort_first:
+        agent.abort()
+    await asyncio.wait({running})
+
+    assert running.cancelled()
+    assert_paired(events)
 
 
 # -- other threads ---------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.loop.traces import PLAIN, assert_paired, roles, scripted, texts, trace, until
 
 from loopwright import Agent, set_default_stream_fn
 from loopwright.errors import AgentBusy, Misuse, ModelNotFound, NoStreamFunction
@@ -22,7 +23,6 @@ from loopwright.loop.tool import InvalidTool
 from loopwright.messages import AssistantMessage, ImageContent, TextContent, UserMessage
 from loopwright.models import Model, default_models
 from loopwright.testing import Call, Reply, ScriptedModel
-from tests.loop.traces import PLAIN, assert_paired, roles, scripted, texts, trace, until
 
 
 def add(a: int, b: int) -> int:
@@ -373,7 +373,7 @@ def test_a_name_that_is_no_option_cannot_be_set_by_mistake() -> None:
     agent, _, _ = scripted()
 
     with pytest.raises(AttributeError):
-        agent.befor_tool_call = None  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
+        agent.befor_tool_call = None  # type: ignore[attr-defined]
 
 
 # -- several agents, several loops -----------------------------------------------------------

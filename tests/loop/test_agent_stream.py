@@ -5,10 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
-from loopwright.errors import AgentBusy, Misuse
-from loopwright.events import AgentEvent, MessageUpdate, TurnStart
-from loopwright.testing import Call, Reply
 from tests.loop.traces import (
     PLAIN,
     assert_paired,
@@ -19,6 +15,10 @@ from tests.loop.traces import (
     texts,
     trace,
 )
+
+from loopwright.errors import AgentBusy, Misuse
+from loopwright.events import AgentEvent, MessageUpdate, TurnStart
+from loopwright.testing import Call, Reply
 
 
 def add(a: int, b: int) -> int:
@@ -45,10 +45,9 @@ class Hang:
 async def test_the_stream_shows_every_event_and_then_the_result() -> None:
     agent, _, heard = scripted(Reply("Adding", calls=[ADD]), "42.", tools=[add])
 
-    async with no_task_left():
-        async with agent.stream("17 + 25?") as events:
-            read = [event async for event in events]
-            result = await events.result()
+    async with no_task_left(), agent.stream("17 + 25?") as events:
+        read = [event async for event in events]
+        result = await events.result()
 
     assert read == heard
     assert_paired(read)
@@ -71,11 +70,10 @@ async def test_the_run_goes_on_only_when_the_next_event_is_asked_for() -> None:
 async def test_leaving_early_aborts_the_run() -> None:
     agent, _, heard = scripted(Reply("A long reply", chunk_size=1), "Again.")
 
-    async with no_task_left():
-        async with agent.stream("go") as events:
-            async for event in events:
-                if isinstance(event, MessageUpdate) and event.message.text == "A l":
-                    break
+    async with no_task_left(), agent.stream("go") as events:
+        async for event in events:
+            if isinstance(event, MessageUpdate) and event.message.text == "A l":
+                break
 
     assert_paired(heard)
     assert agent.state.messages[-1].stop_reason == "aborted"  # type: ignore[union-attr]
@@ -87,9 +85,8 @@ async def test_leaving_early_aborts_the_run() -> None:
 async def test_leaving_before_the_first_event_aborts_the_run_too() -> None:
     agent, model, heard = scripted("Never.")
 
-    async with no_task_left():
-        async with agent.stream("go"):
-            pass
+    async with no_task_left(), agent.stream("go"):
+        pass
 
     assert model.requests == []
     if heard:
@@ -222,9 +219,9 @@ async def test_steering_from_the_body_reaches_the_run() -> None:
 
     async with agent.stream("go") as events:
         async for event in events:
-            if event.type == "message_update" and not agent.has_queued_messages():
-                if len(agent.state.messages) == 1:
-                    agent.steer("more")
+            first_reply = event.type == "message_update" and len(agent.state.messages) == 1
+            if first_reply and not agent.has_queued_messages():
+                agent.steer("more")
         result = await events.result()
 
     assert texts(result.messages) == ["go", "One.", "more", "Two."]

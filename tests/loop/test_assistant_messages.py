@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
 import pytest
+from tests.loop.traces import assert_well_formed, results, roles, scripted, texts
 
 from loopwright import Agent, CustomMessage
 from loopwright.events import MessageUpdate
@@ -21,7 +23,6 @@ from loopwright.messages import (
 )
 from loopwright.stream import AssistantStream, Done, Error
 from loopwright.testing import Call, Reply, ScriptedModel
-from tests.loop.traces import assert_well_formed, results, roles, scripted, texts
 
 
 def add(a: int, b: int) -> int:
@@ -94,9 +95,7 @@ async def test_behaviour_049_a_truncated_reply_is_kept_and_the_next_request_is_a
 
 
 async def test_behaviour_050_failed_and_aborted_replies_are_left_out_of_requests() -> None:
-    failed = AssistantMessage(
-        [TextContent("half"), ToolCall("c1", "add", {})], stop_reason="error"
-    )
+    failed = AssistantMessage([TextContent("half"), ToolCall("c1", "add", {})], stop_reason="error")
     aborted = AssistantMessage([ToolCall("c2", "add", {})], stop_reason="aborted")
     agent, model, _ = scripted(
         "Hello.",
@@ -144,7 +143,7 @@ async def test_behaviour_051_each_request_begins_with_the_one_before_byte_for_by
 
     await agent.prompt("17 + 25?")
     await agent.resume()
-    await agent.prompt([UserMessage("more"), Aside(text="unseen")])  # type: ignore[list-item]
+    await agent.prompt([UserMessage("more"), Aside(text="unseen")])
     await agent.prompt("still there?")
     agent.steer("and?")
     await agent.prompt("")
@@ -153,22 +152,20 @@ async def test_behaviour_051_each_request_begins_with_the_one_before_byte_for_by
         [message.to_json() for message in request.context.messages] for request in model.requests
     ]
     assert len(sent) == 9
-    for earlier, later in zip(sent, sent[1:], strict=False):
+    for earlier, later in itertools.pairwise(sent):
         assert later[: len(earlier)] == earlier
     assert_well_formed(agent.state.messages)
 
 
 async def test_behaviour_051_with_hooks_requests_are_stable_too() -> None:
-    agent, model, _ = scripted(
-        Reply(calls=[ADD]), Reply(calls=[ADD]), "Done.", "Bye.", tools=[add]
-    )
+    agent, model, _ = scripted(Reply(calls=[ADD]), Reply(calls=[ADD]), "Done.", "Bye.", tools=[add])
     agent.transform_context = lambda messages: list(messages)
 
     await agent.prompt("go")
     await agent.prompt("on")
 
     sent = [[m.to_json() for m in request.context.messages] for request in model.requests]
-    for earlier, later in zip(sent, sent[1:], strict=False):
+    for earlier, later in itertools.pairwise(sent):
         assert later[: len(earlier)] == earlier
 
 

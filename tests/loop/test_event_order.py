@@ -8,6 +8,22 @@ from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
 import pytest
+from tests.loop.traces import (
+    PLAIN,
+    REPLY,
+    USER,
+    assert_paired,
+    executed,
+    no_task_left,
+    result_of,
+    results,
+    roles,
+    scripted,
+    short,
+    texts,
+    trace,
+    until,
+)
 
 from loopwright import (
     AbortController,
@@ -46,22 +62,6 @@ from loopwright.stream import (
     TextStart,
 )
 from loopwright.testing import Call, Reply, ScriptedModel
-from tests.loop.traces import (
-    PLAIN,
-    REPLY,
-    USER,
-    assert_paired,
-    executed,
-    no_task_left,
-    result_of,
-    results,
-    roles,
-    scripted,
-    short,
-    texts,
-    trace,
-    until,
-)
 
 
 def add(a: int, b: int) -> int:
@@ -159,9 +159,8 @@ async def test_behaviour_026_every_prompt_has_its_pair_inside_the_first_turn() -
 
 
 async def test_behaviour_026_there_is_one_turn_start_for_each_reply() -> None:
-    agent, _, events = scripted(*[Reply(calls=[ADD])] * 4, "Done.", tools=[add])
+    agent, _, events = scripted(*[Reply(calls=[ADD])] * 4, "Done.", "More.", tools=[add])
     agent.follow_up("more")
-    agent._stream_fn.__self__.extend([Reply("More.")])  # type: ignore[attr-defined]
 
     result = await agent.prompt("go")
 
@@ -344,9 +343,7 @@ async def test_behaviour_033_results_stand_in_source_order_everywhere(mode: Any)
 
 async def test_behaviour_034_a_truncated_batch_runs_through_call_by_call() -> None:
     calls = [ADD, Call("add", {"a": 1}, id="c2")]
-    agent, _, events = scripted(
-        Reply(calls=calls, stop_reason="length"), "Shorter.", tools=[add]
-    )
+    agent, _, events = scripted(Reply(calls=calls, stop_reason="length"), "Shorter.", tools=[add])
 
     await agent.prompt("go")
 
@@ -471,9 +468,7 @@ async def test_behaviour_038_a_failed_run_ends_with_all_its_messages_and_the_fai
 
 async def test_behaviour_039_an_abort_while_the_model_speaks_closes_everything() -> None:
     agent, _, events = scripted(Reply("A long answer", chunk_size=2))
-    agent.subscribe(
-        lambda event: agent.abort() if event.type == "message_update" else None
-    )
+    agent.subscribe(lambda event: agent.abort() if event.type == "message_update" else None)
 
     await agent.prompt("go")
 

@@ -7,19 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-from loopwright import (
-    AbortSignal,
-    AgentContext,
-    AgentLoopConfig,
-    CustomMessage,
-    FinishTurn,
-    default_convert_to_llm,
-    run_agent_loop,
-)
-from loopwright.events import AgentEvent
-from loopwright.messages import UserMessage
-from loopwright.testing import Call, Reply, ScriptedModel
 from tests.loop.traces import (
     PLAIN,
     REPLY,
@@ -33,6 +20,19 @@ from tests.loop.traces import (
     texts,
     trace,
 )
+
+from loopwright import (
+    AbortSignal,
+    AgentContext,
+    AgentLoopConfig,
+    CustomMessage,
+    FinishTurn,
+    default_convert_to_llm,
+    run_agent_loop,
+)
+from loopwright.events import AgentEvent
+from loopwright.messages import UserMessage
+from loopwright.testing import Call, Reply, ScriptedModel
 
 
 def add(a: int, b: int) -> int:
@@ -86,9 +86,7 @@ async def test_behaviour_122_transform_comes_before_conversion() -> None:
 
     async def convert(messages: list[Any]) -> list[Any]:
         order.append("convert")
-        return [
-            UserMessage(f"[{m.text}]") if isinstance(m, Note) else m for m in messages
-        ]
+        return [UserMessage(f"[{m.text}]") if isinstance(m, Note) else m for m in messages]
 
     agent.transform_context = transform
     agent.convert_to_llm = convert
@@ -101,7 +99,7 @@ async def test_behaviour_122_transform_comes_before_conversion() -> None:
 async def test_behaviour_122_custom_roles_vanish_by_default() -> None:
     agent, model, _ = scripted("Hi.")
 
-    await agent.prompt([UserMessage("go"), Note(text="unseen")])  # type: ignore[list-item]
+    await agent.prompt([UserMessage("go"), Note(text="unseen")])
 
     assert texts(model.requests[0].context.messages) == ["go"]
     assert texts(agent.state.messages) == ["go", "unseen", "Hi."]
@@ -401,6 +399,21 @@ async def test_every_hook_may_leave_the_signal_out_and_be_sync_or_async(
 
     assert (result.text, result.stopped_by) == ("Done.", None)
     assert set(calls) == {1 if shape in ("alone", "async") else 2}
+
+
+async def test_a_value_kept_in_a_default_is_not_taken_for_the_signal() -> None:
+    seen: list[Any] = []
+
+    def optional(turn: Any, signal: AbortSignal | None = None) -> None:
+        seen.append(signal is not None)
+
+    agent, _, _ = scripted("Hi.", finish_turn=optional)
+    for n in range(2):
+        agent.subscribe(lambda event, n=n: seen.append(n) if event.type == "agent_end" else None)
+
+    await agent.prompt("go")
+
+    assert seen == [True, 0, 1]
 
 
 async def test_hooks_are_read_live_during_a_run() -> None:

@@ -7,11 +7,6 @@ import logging
 from typing import Any
 
 import pytest
-
-from loopwright import AbortSignal, AgentContext, AgentLoopConfig, ToolContext, run_agent_loop
-from loopwright.events import AgentEvent, MessageUpdate
-from loopwright.messages import UserMessage
-from loopwright.testing import Call, Reply, ScriptedModel
 from tests.loop.traces import (
     PLAIN,
     assert_paired,
@@ -23,6 +18,11 @@ from tests.loop.traces import (
     trace,
     until,
 )
+
+from loopwright import AbortSignal, AgentContext, AgentLoopConfig, ToolContext, run_agent_loop
+from loopwright.events import AgentEvent, MessageUpdate
+from loopwright.messages import UserMessage
+from loopwright.testing import Call, Reply, ScriptedModel
 
 
 def add(a: int, b: int) -> int:

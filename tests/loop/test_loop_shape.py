@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from tests.loop.traces import (
+    PLAIN,
+    REPLY,
+    USER,
+    assert_paired,
+    assert_well_formed,
+    results,
+    roles,
+    scripted,
+    texts,
+    trace,
+)
 
 from loopwright import (
     AgentContext,
@@ -25,18 +37,6 @@ from loopwright.messages import (
 )
 from loopwright.models import Model
 from loopwright.testing import Call, Reply, ScriptedModel
-from tests.loop.traces import (
-    PLAIN,
-    REPLY,
-    USER,
-    assert_paired,
-    assert_well_formed,
-    results,
-    roles,
-    scripted,
-    texts,
-    trace,
-)
 
 
 def add(a: int, b: int) -> int:
@@ -222,9 +222,7 @@ async def test_behaviour_010_continuing_needs_something_to_answer_and_says_so_be
 
     for context in (empty, answered):
         with pytest.raises(NothingToResume):
-            await run_agent_loop_continue(
-                context, config, events.append, stream_fn=model.stream_fn
-            )
+            await run_agent_loop_continue(context, config, events.append, stream_fn=model.stream_fn)
 
     assert events == []
     assert model.requests == []

@@ -7,23 +7,6 @@ import gc
 from typing import Any
 
 import pytest
-
-from loopwright import (
-    AbortController,
-    AgentContext,
-    AgentLoopConfig,
-    agent_loop,
-    agent_loop_continue,
-    run_agent_loop,
-    run_agent_loop_continue,
-    set_default_stream_fn,
-    tool,
-)
-from loopwright.errors import Misuse, NothingToResume, NoStreamFunction
-from loopwright.events import AgentEvent
-from loopwright.messages import AgentMessage, AssistantMessage, TextContent, UserMessage
-from loopwright.models import Model
-from loopwright.testing import Call, Reply, ScriptedModel
 from tests.loop.traces import (
     PLAIN,
     REPLY,
@@ -39,6 +22,23 @@ from tests.loop.traces import (
     trace,
     until,
 )
+
+from loopwright import (
+    AbortController,
+    AgentContext,
+    AgentLoopConfig,
+    agent_loop,
+    agent_loop_continue,
+    run_agent_loop,
+    run_agent_loop_continue,
+    set_default_stream_fn,
+    tool,
+)
+from loopwright.errors import Misuse, NoStreamFunction, NothingToResume
+from loopwright.events import AgentEvent
+from loopwright.messages import AgentMessage, AssistantMessage, TextContent, UserMessage
+from loopwright.models import Model
+from loopwright.testing import Call, Reply, ScriptedModel
 
 
 def add(a: int, b: int) -> int:
@@ -352,12 +352,13 @@ async def test_behaviour_091_cancelling_the_stream_aborts_the_run(way: str) -> N
 async def test_leaving_the_streams_context_aborts_the_run() -> None:
     thing, model, context = hanging()
 
-    async with no_task_left():
-        async with agent_loop(GO, context, AgentLoopConfig(model.model), model.stream_fn) as stream:
-            async for event in stream:
-                if event.type == "tool_execution_start":
-                    break
+    stream = agent_loop(GO, context, AgentLoopConfig(model.model), model.stream_fn)
+    async with stream:
+        async for event in stream:
+            if event.type == "tool_execution_start":
+                break
 
+    assert stream._task.done()
     assert (await stream.result())[-1].role == "toolResult"
     assert thing.cancelled or not thing.started.is_set()
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.loop.traces import assert_well_formed, results, roles, scripted, texts
 
 from loopwright import AgentToolResult, FinishTurn
 from loopwright.events import AgentEvent, MessageUpdate
 from loopwright.messages import AssistantMessage, TextContent, ToolResultMessage, Usage
 from loopwright.stream import AssistantStream, Retry
 from loopwright.testing import Call, Reply
-from tests.loop.traces import assert_well_formed, results, roles, scripted, texts
 
 
 def add(a: int, b: int) -> int:
@@ -47,7 +48,7 @@ async def run_to(ending: str) -> dict[str, Any]:
         "stream function raised": [],
         "turn hook raised": [Reply("Done.")],
     }
-    agent, model, events = scripted(*replies[ending], tools=[add, finish, hang])
+    agent, model, _ = scripted(*replies[ending], tools=[add, finish, hang])
 
     def raising(*values: Any, **options: Any) -> Any:
         raise RuntimeError("fell over")
@@ -71,9 +72,9 @@ async def run_to(ending: str) -> dict[str, Any]:
             queued.append("")
             if ending != "terminate":  # that one polls its queues, see its own tests
                 agent.follow_up("follow-up")
-        if isinstance(event, MessageUpdate) and ending.startswith("abort while the model"):
-            if event.message.text == "A lo":
-                agent.abort()
+        speaking = ending == "abort while the model speaks"
+        if speaking and isinstance(event, MessageUpdate) and event.message.text == "A lo":
+            agent.abort()
         if event.type == "tool_execution_end" and ending == "abort while tools run":
             agent.abort()
 
@@ -244,7 +245,7 @@ async def test_usage_adds_up_all_requests_retries_and_tools() -> None:
     def with_retry(*args: Any, **options: Any) -> AssistantStream:
         inner = model.stream_fn(*args, **options)
 
-        async def events() -> Any:
+        async def events() -> AsyncIterator[Any]:
             yield Retry(1, 3, 0.0, "overloaded", Usage(input=100, total_tokens=100))
             async for event in inner:
                 yield event

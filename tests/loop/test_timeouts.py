@@ -8,12 +8,6 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-
-from loopwright import Agent, RunResult, ToolContext
-from loopwright.events import AgentEvent
-from loopwright.messages import AssistantMessage, TextContent
-from loopwright.stream import AssistantStream, Done, TextDelta, TextStart
-from loopwright.testing import Call, Reply, ScriptedModel
 from tests.loop.traces import (
     assert_paired,
     assert_well_formed,
@@ -24,6 +18,12 @@ from tests.loop.traces import (
     texts,
     trace,
 )
+
+from loopwright import Agent, RunResult, ToolContext
+from loopwright.events import AgentEvent
+from loopwright.messages import AssistantMessage, TextContent
+from loopwright.stream import AssistantStream, Done, TextDelta, TextStart
+from loopwright.testing import Call, Reply, ScriptedModel
 
 LIMIT = 0.05
 KINDS = ["run_timeout", "idle_timeout"]
@@ -40,9 +40,7 @@ def add(a: int, b: int) -> int:
 ADD = Call("add", {"a": 17, "b": 25}, id="c1")
 
 
-def assert_timed_out(
-    result: RunResult, agent: Agent, events: list[AgentEvent], kind: str
-) -> None:
+def assert_timed_out(result: RunResult, agent: Agent, events: list[AgentEvent], kind: str) -> None:
     assert result.stopped_by == "timeout"
     assert result.stop_reason == ("aborted" if kind == "run_timeout" else "error")
     assert result.error_message is not None
@@ -163,9 +161,7 @@ async def test_while_a_listener_is_waited_for() -> None:
 
 
 async def test_run_timeout_counts_even_while_things_happen() -> None:
-    agent, _, events = scripted(
-        Reply("a" * 1000, chunk_size=1, delay=0.002), run_timeout=LIMIT
-    )
+    agent, _, events = scripted(Reply("a" * 1000, chunk_size=1, delay=0.002), run_timeout=LIMIT)
 
     result = await agent.prompt("go")
 
@@ -210,7 +206,7 @@ class Alive:
 
 async def test_idle_timeout_heeds_signs_of_life() -> None:
     agent, _, _ = scripted(idle_timeout=0.1)
-    agent.stream_fn = lambda *args, **options: AssistantStream(Alive())  # type: ignore[arg-type]
+    agent.stream_fn = lambda *args, **options: AssistantStream(Alive())
 
     assert (await agent.prompt("go")).text == "Hi."
 

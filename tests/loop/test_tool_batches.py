@@ -9,6 +9,17 @@ from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel
+from tests.loop.traces import (
+    assert_paired,
+    assert_well_formed,
+    no_task_left,
+    result_of,
+    results,
+    scripted,
+    texts,
+    trace,
+    until,
+)
 
 from loopwright import (
     AfterToolCall,
@@ -38,17 +49,6 @@ from loopwright.messages import (
 )
 from loopwright.stream import AssistantStream, Done
 from loopwright.testing import Call, Reply
-from tests.loop.traces import (
-    assert_paired,
-    assert_well_formed,
-    no_task_left,
-    result_of,
-    results,
-    scripted,
-    texts,
-    trace,
-    until,
-)
 
 
 def add(a: int, b: int) -> int:
@@ -124,9 +124,7 @@ async def test_behaviour_064_a_fault_inside_the_tool_is_told_from_wrong_argument
     def broken(n: int) -> None:
         raise TypeError("unsupported operand")
 
-    inside, wrong = await told(
-        Call("broken", {"n": 1}), Call("broken", {"n": "x"}), tools=[broken]
-    )
+    inside, wrong = await told(Call("broken", {"n": 1}), Call("broken", {"n": "x"}), tools=[broken])
 
     assert inside.text.startswith("The arguments were accepted, but the tool 'broken' failed")
     assert "unsupported operand" in inside.text
@@ -210,9 +208,7 @@ async def test_behaviour_067_no_tool_runs_before_every_gate_has_answered() -> No
         await asyncio.sleep(0)
         order.append(f"gate {question.args['n']}")
 
-    await told(
-        *[Call("work", {"n": n}) for n in (1, 2, 3)], tools=[work], before_tool_call=gate
-    )
+    await told(*[Call("work", {"n": n}) for n in (1, 2, 3)], tools=[work], before_tool_call=gate)
 
     assert order == ["gate 1", "gate 2", "gate 3", "run 1", "run 2", "run 3"]
 
@@ -338,9 +334,7 @@ async def test_behaviour_072_the_gates_arguments_are_a_copy() -> None:
     def meddle(question: BeforeToolCall) -> None:
         question.args["names"].append("mine")
 
-    (result,) = await told(
-        Call("count", {"names": ["a"]}), tools=[count], before_tool_call=meddle
-    )
+    (result,) = await told(Call("count", {"names": ["a"]}), tools=[count], before_tool_call=meddle)
 
     assert result.text == "1"
 
@@ -795,7 +789,9 @@ async def test_a_big_batch_keeps_its_order() -> None:
     result = await agent.prompt("go")
 
     assert texts(results(result.messages)) == [str(n) for n in range(200)]
-    assert [n for n in trace(events) if n.startswith("result")] == result_of(*[c.id for c in calls])
+    assert [n for n in trace(events) if n.startswith("result")] == result_of(
+        *[f"c{n}" for n in range(200)]
+    )
     turn = next(event for event in events if isinstance(event, TurnEnd))
     assert turn.tool_results == results(result.messages)
 

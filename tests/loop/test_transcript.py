@@ -130,7 +130,7 @@ def test_behaviour_088_repeated_ids_are_matched_by_position() -> None:
 def test_results_of_an_earlier_reply_answer_nothing_of_the_last() -> None:
     transcript = [reply("a"), result("a"), HELLO, reply("a")]
 
-    assert unanswered_calls(transcript)[1] == transcript[-1].tool_calls  # type: ignore[union-attr]
+    assert unanswered_calls(transcript)[1] == transcript[-1].tool_calls
 
 
 def test_without_a_reply_nothing_is_owed() -> None:

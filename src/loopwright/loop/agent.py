@@ -24,7 +24,7 @@ from .context import AgentContext
 from .faults import report
 from .hooks import default_convert_to_llm
 from .kernel import check_resumable, drive
-from .listeners import Listener, Listeners, tell_rest
+from .listeners import Listener, Listeners, hear_last, tell_rest
 from .model_choice import choose_model
 from .queues import MessageQueue, QueueInbox
 from .run import Run, StreamFn
@@ -279,6 +279,7 @@ class Agent:
                 controller=active.controller,
                 inbox=QueueInbox(self._config, self._steering, self._follow_up),
                 prompts=prompts,
+                answer=self._config.begin_answer(self._stream_fn),
             )
             run.progress.extra_turn = ask
             run.progress.steering = [] if polled else None
@@ -287,7 +288,8 @@ class Agent:
             state.is_streaming = False
             self._active = None
             active.end()
-        return RunResult.of(outcome, self._steering.waiting() + self._follow_up.waiting())
+        output = None if run.answer is None else run.answer.value
+        return RunResult.of(outcome, output, self._steering.waiting() + self._follow_up.waiting())
 
     def _refuse_while_running(self, method: str) -> None:
         if self._active is not None:
@@ -401,6 +403,8 @@ class _ActiveRun:
                     on_fault(error)
                     continue
                 if waiting is not None and hasattr(waiting, "__await__"):
+                    if position == len(told):
+                        return hear_last(waiting, on_fault)
                     return tell_rest(waiting, told[position:], event, signal, on_fault)
             return None
 

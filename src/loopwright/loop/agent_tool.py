@@ -120,7 +120,8 @@ class AgentTool(Generic[Params, Details]):
             return
         self._check_attributes()
         contract = self._contract()
-        self._spec = ToolSpec(self.name, self._describe(), contract.schema)
+        self.description = self._describe()
+        self._spec = ToolSpec(self.name, self.description, contract.schema)
         self._binder = Binder(self.name, contract, self._unfillable())
 
     def bind(self, arguments: Mapping[str, Any]) -> BoundCall:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import Misuse
 from ..models.model import Model, ThinkingLevel
 from . import hooks
 from .hooks import default_convert_to_llm, with_signal
+
+if TYPE_CHECKING:
+    from .output import Answer, AnswerFormat
 
 __all__ = ["AgentLoopConfig"]
 
@@ -37,6 +40,7 @@ class AgentLoopConfig:
     """
 
     __slots__ = (
+        "_answer_format",
         "_calls",
         "after_tool_call",
         "before_tool_call",
@@ -97,6 +101,7 @@ class AgentLoopConfig:
         on_undelivered: hooks.Hook | None = None,
     ) -> None:
         self._calls: dict[str, hooks.Hook] | None = None
+        self._answer_format: AnswerFormat | None = None
         self.model = model
         self.thinking_level: ThinkingLevel = thinking_level
         self.output_type = output_type
@@ -134,9 +139,19 @@ class AgentLoopConfig:
             raise Misuse(f"max_turns is at least 1, or None for no limit; got {value!r}")
         elif name in ("run_timeout", "idle_timeout") and value is not None and value <= 0:
             raise Misuse(f"{name} is a number of seconds above 0, or None; got {value!r}")
+        elif name == "output_type":
+            self._set_output_type(value)
         elif name == "convert_to_llm" and value is None:
             value = default_convert_to_llm
         object.__setattr__(self, name, value)
+
+    def _set_output_type(self, value: Any) -> None:
+        if value is None:
+            self._answer_format = None
+            return
+        from .output import AnswerFormat
+
+        self._answer_format = AnswerFormat(value)
 
     def _set_hook(self, name: str, value: Any) -> None:
         calls = dict(self._calls or {})
@@ -146,6 +161,15 @@ class AgentLoopConfig:
                 raise Misuse(f"{name} is a function or None, not {type(value).__name__}")
             calls[name] = with_signal(value, _TAKE_SIGNAL[name])
         self._calls = calls or None
+
+    def begin_answer(self, stream_fn: Any) -> Answer | None:
+        """What one run over *stream_fn* needs to give a typed answer, if it is to give one."""
+        if self._answer_format is None:
+            return None
+        models: Any = getattr(stream_fn, "__self__", None)
+        takes_schema = getattr(models, "takes_output_schema", None)
+        native = bool(takes_schema is not None and takes_schema(self.model))
+        return self._answer_format.begin(native=native)
 
     def hook(self, name: str) -> hooks.Hook | None:
         """The hook called *name* as a function that takes the signal last, or None."""

@@ -60,6 +60,7 @@ class FunctionTool(AgentTool[dict[str, Any], Any], Generic[P, R]):
         self.replay = replay
         self.isolation = isolation
         self._given_description = description
+        self.description = description or inspect.cleandoc(_docstring_of(function) or "")
         self._documentation: Documentation | None = None
         self._signature: Signature | None = None
         self._hints: dict[str, Any] | None = None

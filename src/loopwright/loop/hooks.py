@@ -148,7 +148,9 @@ def with_signal(hook: Hook, arguments: int = 1) -> Callable[..., Any]:
         parameters = []
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    if takes_any or len(positional) > arguments:
+    # `lambda event, n=n: ...` keeps a value of its own and means no signal.
+    takes_one = any(p.default is p.empty or "signal" in p.name for p in positional[arguments:])
+    if takes_any or takes_one:
         return hook
     if any(p.name == "signal" and p.kind is p.KEYWORD_ONLY for p in parameters):
         return lambda *values: hook(*values[:-1], signal=values[-1])

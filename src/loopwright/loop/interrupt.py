@@ -8,15 +8,12 @@ apart from a cancellation by the outside, which always wins.
 from __future__ import annotations
 
 import asyncio
-import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from ..signals import AbortSignal
 
-__all__ = ["GRACE_SECONDS", "CancelledFromWithin", "Interrupt", "Interrupted", "noticing"]
-
-T = TypeVar("T")
+__all__ = ["GRACE_SECONDS", "CancelledFromWithin", "Interrupt", "Interrupted"]
 
 GRACE_SECONDS = 2.0
 """How long, after a stop, foreign code may take to settle before it is left behind."""
@@ -49,6 +46,7 @@ class Interrupt:
         "_timer",
         "_turn",
         "_wait",
+        "cancelling",
     )
 
     def __init__(self, signal: AbortSignal) -> None:
@@ -57,6 +55,8 @@ class Interrupt:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
+        self.cancelling = task.cancelling
+        """How often the task's end was asked for, by anybody: the cheap first look."""
         self._wait: float | None = None  # the grace of the present await; None: not waiting
         self._turn = 0  # tells one await from the next
         self._asked = 0  # how often we have cancelled the present await
@@ -78,11 +78,7 @@ class Interrupt:
     @property
     def from_outside(self) -> bool:
         """Somebody else wants the task to end, even if what was awaited swallowed it."""
-        return self.from_outside_but(0)
-
-    def from_outside_but(self, others: int) -> bool:
-        """The same, if *others* of the cancellations were asked for by parts of the run."""
-        return self._task.cancelling() - self._asked - others > self._baseline
+        return self._task.cancelling() - self._asked > self._baseline
 
     async def guard(self, awaitable: Awaitable[Any], grace: float = 0.0) -> Any:
         """Await it; once the signal has fired it has *grace* seconds more.
@@ -164,31 +160,3 @@ class Interrupt:
             self._asked += 1
             self._task.cancel()
             self._strike_in(_AGAIN_SECONDS)
-
-
-@types.coroutine
-def noticing(
-    work: Coroutine[Any, Any, T], cancelled: Callable[[], object]
-) -> Generator[Any, Any, T]:
-    """`await work`, calling *cancelled* whenever it is about to be cancelled, whoever did that.
-
-    Code may take its time to clean up, or swallow the cancellation; so the run must hear of it
-    before that code does.
-    """
-    step: Callable[[Any], Any] = work.send
-    value: Any = None
-    while True:
-        try:
-            awaited = step(value)
-        except StopIteration as end:
-            return end.value
-        try:
-            value = yield awaited
-            step = work.send
-        except GeneratorExit:
-            work.close()
-            raise
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError):
-                cancelled()
-            step, value = work.throw, error

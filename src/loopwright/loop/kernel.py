@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import Misuse, NothingToResume
 from ..events import AgentEnd, AgentStart, TurnEnd, TurnStart
-from ..messages import AgentMessage, AssistantMessage
+from ..messages import AgentMessage, AssistantMessage, TextContent, UserMessage
 from ..signals import AbortController, AbortSignal
 from .config import AgentLoopConfig
 from .context import AgentContext
 from .dispatch import report_fault, run_tools
 from .hooks import FinishTurn, TurnContext, TurnUpdate
-from .interrupt import Interrupted, noticing
+from .interrupt import Interrupted
 from .queues import CallbackInbox
 from .reply import stream_reply
 from .run import Emit, Run, RunOutcome, StreamFn
@@ -35,6 +35,9 @@ from .transcript import (
     RunTools,
     next_step,
 )
+
+if TYPE_CHECKING:
+    from .output import Answer
 
 __all__ = ["check_resumable", "drive", "run_agent_loop", "run_agent_loop_continue"]
 
@@ -97,14 +100,16 @@ def _low_level_run(
     stream_fn: StreamFn | None,
     prompts: Sequence[AgentMessage] = (),
 ) -> Run:
+    stream_fn = stream_function(stream_fn, config.model)
     return Run(
         context=context,
         config=config,
         emit=emit,
-        stream_fn=stream_function(stream_fn, config.model),
+        stream_fn=stream_fn,
         controller=AbortController(),
         inbox=CallbackInbox(config),
         prompts=prompts,
+        answer=config.begin_answer(stream_fn),
     )
 
 
@@ -118,7 +123,8 @@ async def drive(run: Run, signal: AbortSignal | None = None) -> RunOutcome:
     )
     run.begin()
     try:
-        await noticing(_begin(run), run.notice_cancellation)
+        await run.emit(AgentStart())
+        await _advance(run)
     except GeneratorExit:  # the event loop is gone; nothing can be awaited any more
         run.batch = None
         raise
@@ -136,11 +142,6 @@ async def drive(run: Run, signal: AbortSignal | None = None) -> RunOutcome:
             run.end()
             unregister()
     return run.outcome()
-
-
-async def _begin(run: Run) -> None:
-    await run.emit(AgentStart())
-    await _advance(run)
 
 
 async def _advance(run: Run) -> None:
@@ -252,13 +253,28 @@ def _heed(run: Run, verdict: FinishTurn | None) -> None:
         progress.stopped_by = "hook"
         return
     progress.extra_turn = verdict is FinishTurn.CONTINUE
+    if run.answer is not None:
+        _demand_answer(run, run.answer)
     limit = run.config.max_turns
     if limit is not None and run.turns >= limit:
         owes_answer = bool(run.results) and not progress.terminated
-        if owes_answer or progress.extra_turn or run.inbox.waits:
-            progress.stopped_by = "max_turns"
+        if owes_answer or progress.extra_turn or progress.steering or run.inbox.waits:
+            progress.stopped_by = progress.stopped_by or "max_turns"
         progress.extra_turn = False
         progress.steering, progress.follow_up = [], []
+
+
+def _demand_answer(run: Run, answer: Answer) -> None:
+    """The run does not end without the typed answer, unless it was tried often enough."""
+    assert run.reply is not None
+    goes_on, fault = answer.judge(run.reply, run.results)
+    if answer.given:
+        run.progress.terminated = True
+    elif not goes_on:
+        run.progress.stopped_by = "error"
+        run.failure = f"The model gave no answer that fits the output type: {fault}"
+    elif fault is not None:
+        run.progress.steering = [UserMessage([TextContent(fault)])]
 
 
 async def _finish(run: Run) -> None:

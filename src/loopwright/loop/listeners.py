@@ -15,7 +15,7 @@ from ..signals import AbortSignal
 from .hooks import with_signal
 from .interrupt import GRACE_SECONDS
 
-__all__ = ["Listener", "Listeners", "tell_rest"]
+__all__ = ["Listener", "Listeners", "hear_last", "tell_rest"]
 
 Listener = Callable[..., Any]
 """`listener(event, signal)` or `listener(event)`, sync or async."""
@@ -47,6 +47,22 @@ class Listeners:
                 self.told = tuple(rest)
 
         return unsubscribe
+
+
+async def hear_last(
+    waiting: Awaitable[Any],
+    report: Callable[[BaseException], None],
+) -> None:
+    """`tell_rest` where nobody is behind: what nearly every async listener's delta goes through."""
+    try:
+        await waiting
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        report(error)  # something inside the listener was cancelled, not the run
+    except Exception as error:
+        report(error)
 
 
 async def tell_rest(

@@ -83,6 +83,8 @@ async def _request(run: Run) -> AssistantStream:
     options.pop("reasoning", None)
     if run.thinking_level != "off":
         options["reasoning"] = run.thinking_level
+    if run.answer is not None and run.answer.native:
+        options.setdefault("output_schema", run.answer.option())
     if config.get_api_key is not None:
         key = await run.call(config.get_api_key, run.model.provider)
         if key:
@@ -135,12 +137,14 @@ async def _read(run: Run, stream: AssistantStream) -> AssistantMessage | None:
     signal = run.signal
     tell = run.tell
     interrupt = run.interrupt
-    run.stream = stream
+    cancelling = interrupt.cancelling
+    touch = run.touch if run.config.idle_timeout is not None else None
     unregister = signal.on_abort(stream.cancel)
     try:
         while (batch := await stream.next_batch()) is not None:
-            run.touch()
-            if interrupt.from_outside:  # and the source swallowed it
+            if touch is not None:
+                touch()
+            if cancelling() and interrupt.from_outside:  # and the source swallowed it
                 raise asyncio.CancelledError
             for event in batch:
                 if signal.aborted:
@@ -158,7 +162,6 @@ async def _read(run: Run, stream: AssistantStream) -> AssistantMessage | None:
         unregister()
         if not stream.ended:
             await stream.aclose()
-        run.stream = None
     return None
 
 

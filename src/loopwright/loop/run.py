@@ -30,6 +30,7 @@ from .transcript import Progress, StoppedBy
 
 if TYPE_CHECKING:
     from .dispatch import Batch
+    from .output import Answer
 
 __all__ = ["Emit", "Run", "RunOutcome", "StreamFn"]
 
@@ -38,6 +39,9 @@ Emit = Callable[[AgentEvent], Any]
 
 StreamFn = Callable[..., AssistantStream | Awaitable[AssistantStream]]
 """`stream_fn(model, context, **options)`."""
+
+FINAL_ANSWER = "final_answer"
+"""The tool by which a typed answer is given; see output.py, which needs pydantic."""
 
 _Cause = Literal["abort", "run_timeout", "idle_timeout", "cancelled"]
 
@@ -66,8 +70,11 @@ class Run:
         controller: AbortController,
         inbox: Inbox,
         prompts: Sequence[AgentMessage] = (),
+        answer: Answer | None = None,
     ) -> None:
         self.config = config
+        self.answer = answer
+        self.failure: str | None = None
         self.model = config.model
         self.thinking_level = config.thinking_level
         self.stream_fn = stream_fn
@@ -84,7 +91,6 @@ class Run:
         # What has begun and not ended, in case we are interrupted.
         self.open_message: AgentMessage | None = None
         self.reply_is_open = False
-        self.stream: AssistantStream | None = None
         self.last_event: StreamEvent | None = None
         self.hook_failed = False
         # The sendable copy of the transcript, grown with it.
@@ -109,6 +115,10 @@ class Run:
         self.context = AgentContext(context.system_prompt, list(context.messages), tools)
         self.tools: dict[str, AgentTool[Any, Any]] = {tool.name: tool for tool in tools}
         self.specs = [tool.spec for tool in tools]
+        if self.answer is not None and not self.answer.native:
+            self.answer.refuse_clash(set(self.tools))
+            self.tools[FINAL_ANSWER] = self.answer.tool
+            self.specs.append(self.answer.tool.spec)
         self.outbox = None
 
     # -- the clock ----------------------------------------------------------------------------
@@ -161,12 +171,6 @@ class Run:
         if self.cause is None and not self.signal.aborted:
             self.cause = cause
             self.controller.abort(self.describe(cause))
-
-    def notice_cancellation(self) -> None:
-        """The task is about to be cancelled. If it was not us, everything is told to stop now."""
-        ours = 0 if self.stream is None else self.stream.asked
-        if self.interrupt.from_outside_but(ours):
-            self.stop("cancelled")
 
     def notice_stop(self) -> None:
         """Once the signal has fired nothing new is started."""
@@ -241,7 +245,8 @@ class Run:
     def outcome(self) -> RunOutcome:
         """How the run ended, once it has."""
         stopped_by = self.progress.stopped_by
-        if stopped_by is None and self.progress.terminated:
+        answered = self.answer is not None and self.answer.given
+        if stopped_by is None and self.progress.terminated and not answered:
             stopped_by = "terminate"
         last = next(
             (m for m in reversed(self.new_messages) if isinstance(m, AssistantMessage)), None
@@ -251,6 +256,8 @@ class Run:
         if stopped_by in ("abort", "timeout"):
             stop_reason = "error" if self.cause == "idle_timeout" else "aborted"
             error_message = self.describe(self.cause)
+        elif self.failure is not None:
+            stop_reason, error_message = "error", self.failure
         return RunOutcome(
             self.new_messages, stop_reason, stopped_by, error_message, self.extra_usage
         )

@@ -36,7 +36,9 @@ class RunResult(msgspec.Struct):
         return last.text if last is not None else ""
 
     @classmethod
-    def of(cls, outcome: RunOutcome, undelivered: tuple[AgentMessage, ...]) -> RunResult:
+    def of(
+        cls, outcome: RunOutcome, output: Any, undelivered: tuple[AgentMessage, ...]
+    ) -> RunResult:
         """The result of a run that ended with *outcome*."""
         usage = outcome.extra_usage
         for message in outcome.messages:
@@ -48,6 +50,6 @@ class RunResult(msgspec.Struct):
             outcome.stopped_by,
             outcome.error_message,
             usage,
-            None,
+            output,
             undelivered,
         )
