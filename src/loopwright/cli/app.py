@@ -1,0 +1,137 @@
+"""The commands and options of `loopwright`, and what each kind of failure ends with.
+
+Parsing is cyclopts' work: texts of the help come from the docstrings below. What the commands do
+is in run_command.py and demo.py, imported when asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import cyclopts
+from cyclopts import App, Parameter
+
+from .. import __version__
+from ..errors import ConfigurationError, LoopwrightError
+from ..models import ThinkingLevel
+from .exit_codes import ExitCode
+from .options import Mode, RunOptions
+from .streams import help_console, print_error
+
+__all__ = ["run_command_line"]
+
+EPILOGUE = """\
+What is piped in comes before the prompt: git diff | loopwright "Is this sound?"
+A prompt that starts with a dash, or with the name of a command, goes behind --.
+
+LOOPWRIGHT_MODEL names the model when --model does not. NO_COLOR switches styles
+off. Keys stand under their vendors' names, such as OPENAI_API_KEY.
+
+Exit codes: 0 done, 1 the run failed, 2 wrong usage, 3 model, key or package
+missing, 130 stopped by Ctrl-C.
+"""
+
+
+def run_command_line(arguments: Sequence[str]) -> ExitCode:
+    """Do what *arguments* say. Lets BrokenPipeError and KeyboardInterrupt through."""
+    try:
+        result: Any = _app()(list(arguments))
+    except cyclopts.CycloptsError as error:
+        _print_usage_error(error)
+        return ExitCode.USAGE
+    except ConfigurationError as error:
+        print_error(error.message, hint=error.hint)
+        return ExitCode.CONFIGURATION
+    except LoopwrightError as error:
+        print_error(error.message, hint=error.hint)
+        return ExitCode.FAILED
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print_error(f"the output cannot be written: {error.strerror or error}")
+        return ExitCode.FAILED
+    return result if isinstance(result, ExitCode) else ExitCode.DONE
+
+
+def _app() -> App:
+    app = App(
+        name="loopwright",
+        help="Ask a model, let it use tools, and see every step.",
+        help_epilogue=EPILOGUE,
+        help_format="plaintext",
+        usage='Usage: loopwright [OPTIONS] ["PROMPT"]\n       loopwright demo [--mode json]',
+        version=f"loopwright {__version__}",
+        version_flags=["--version", "-v"],
+        default_parameter=Parameter(negative=(), show_default=False),
+        console=help_console(),
+        exit_on_error=False,
+        print_error=False,
+        result_action="return_value",
+    )
+    app.default(_ask)
+    app.command(_demo, name="demo", help_epilogue="")
+    return app
+
+
+def _ask(
+    *prompt: str,
+    print_only: Annotated[bool, Parameter(name=["--print", "-p"])] = False,
+    model: str | None = None,
+    thinking: ThinkingLevel | None = None,
+    system_prompt: str = "",
+    mode: Mode = "text",
+) -> ExitCode:
+    """Ask a model, let it use tools, and see every step.
+
+    Parameters
+    ----------
+    prompt
+        What to say. Several words need no quotes.
+    print_only
+        Answer and end, also on a terminal; all but the answer goes to standard error.
+    model
+        PROVIDER/MODEL[:THINKING]; "local" is a small model that runs on this machine.
+    thinking
+        How hard the model shall think.
+    system_prompt
+        What the model is told before everything else.
+    mode
+        "json" prints every event of the run, one a line.
+    """
+    from .run_command import run
+
+    return run(
+        RunOptions(
+            prompt=" ".join(prompt),
+            print_only=print_only,
+            model=model,
+            thinking=thinking,
+            system_prompt=system_prompt,
+            mode=mode,
+        )
+    )
+
+
+def _demo(*, mode: Mode = "text") -> ExitCode:
+    """Watch an agent repair a real file, step by step. Needs no key and no network.
+
+    Parameters
+    ----------
+    mode
+        "json" prints every event, one a line.
+    """
+    from .demo import run_demo
+
+    return asyncio.run(run_demo(mode))
+
+
+def _print_usage_error(error: cyclopts.CycloptsError) -> None:
+    message = str(error).strip()
+    hint = "loopwright -h lists what there is"
+    if isinstance(error, cyclopts.UnusedCliTokensError):
+        message = f"too many arguments: {' '.join(error.unused_tokens or ())}"
+    elif isinstance(error, cyclopts.UnknownOptionError):
+        hint += "; a prompt that starts with a dash goes behind --"
+    print_error(message, hint=hint)

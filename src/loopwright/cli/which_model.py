@@ -1,0 +1,116 @@
+"""Which model the command asks, and whether that can work; all before anything is run."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import ConfigurationError, MissingExtra, MissingKey, ModelNotFound
+from ..models import Model, Models, Provider, ThinkingLevel
+from .settings import MODEL_VARIABLE
+
+__all__ = ["Chosen", "choose_model"]
+
+_SDKS = {"openai-chat": ("openai", "openai")}
+"""What a wire imports when it is first used -> the package, and the extra that brings it."""
+
+
+class Chosen(NamedTuple):
+    """A model that can be asked, and how hard it shall think."""
+
+    model: Model
+    thinking_level: ThinkingLevel | None
+
+
+def choose_model(
+    models: Models,
+    *,
+    option: str | None,
+    environment: str | None,
+    default: str | None,
+    user_file: Path,
+) -> Chosen:
+    """The model named by the option, else by the environment, else by the user's file.
+
+    Raises `ConfigurationError`: nothing was named, no such model, no key for it, or a package is
+    missing. Each says what to do.
+    """
+    reference = option or environment or default
+    if reference is None:
+        raise _nothing_chosen(models, user_file)
+    try:
+        model, level = models.resolve_with_level(reference)
+    except ModelNotFound as error:
+        source = MODEL_VARIABLE if environment else _short(user_file)
+        where = "" if option else f" ({source} says so)"
+        # How a program adds one is of no use here.
+        hint = (error.hint or "").partition("; add another with")[0]
+        raise ModelNotFound(
+            f"{error.message}{where}",
+            hint=f"{hint}\nservers of your own go into {_short(user_file)}",
+        ) from error
+    models.require(model)
+    provider = models.get_provider(model.provider)
+    assert provider is not None
+    if not models.has_key(provider.id):
+        raise MissingKey(
+            f"no API key for {provider.display_name}: {_variables(provider)} is not set",
+            hint=f"set {_variables(provider)}; {_local_hint()}",
+        )
+    _demand_packages(provider, model)
+    return Chosen(model, level)
+
+
+def _nothing_chosen(models: Models, user_file: Path) -> ConfigurationError:
+    lines = [
+        f"say `--model PROVIDER/MODEL`, or set {MODEL_VARIABLE} for all runs",
+        _local_hint(),
+    ]
+    for provider_id in models.provider_ids():
+        provider = models.get_provider(provider_id)
+        if provider is None or not provider.env:
+            continue
+        if models.has_key(provider_id):
+            lines.append(
+                f"there is a key for {provider.display_name}: `--model {provider_id}/...` works"
+            )
+        else:
+            lines.append(
+                f"for {provider.display_name}, set {_variables(provider)} "
+                f"and say `--model {provider_id}/...`"
+            )
+    lines.append(f"servers of your own go into {_short(user_file)}")
+    return ConfigurationError("no model was chosen", hint="\n".join(lines))
+
+
+def _short(file: Path) -> str:
+    home = Path.home()
+    return f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)
+
+
+def _variables(provider: Provider) -> str:
+    return " or ".join(provider.env) or "its key"
+
+
+def _local_hint() -> str:
+    works = "`--model local` runs a small model on this machine, without any key"
+    if find_spec("xllamacpp") is not None:
+        return works
+    return f"{works}, after: pip install 'loopwright[local]'"
+
+
+def _demand_packages(provider: Provider, model: Model) -> None:
+    if provider.ready is not None and not provider.ready():
+        raise MissingExtra(
+            f"{provider.display_name} needs packages that are not installed",
+            hint=f"pip install 'loopwright[{provider.id}]'",
+        )
+    if provider.stream is None and model.api in _SDKS:
+        package, extra = _SDKS[model.api]
+        if find_spec(package) is None:
+            raise MissingExtra(
+                f"{provider.display_name} is asked through the package {package}, which is not "
+                "installed",
+                hint=f"pip install 'loopwright[{extra}]'",
+            )
