@@ -15,6 +15,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.loop.invariants import (
+    check_events,
+    check_idle,
+    check_sendable,
+    frozen_garbage,
+    said,
+    same_objects,
+)
+from tests.loop.virtual_time import VirtualTimeLoop
 
 from loopwright import (
     AbortController,
@@ -46,15 +55,6 @@ from loopwright.stream import (
     ToolCallStart,
 )
 from loopwright.testing import Call, Reply, ScriptedModel
-from tests.loop.invariants import (
-    check_events,
-    check_idle,
-    check_sendable,
-    frozen_garbage,
-    said,
-    same_objects,
-)
-from tests.loop.virtual_time import VirtualTimeLoop
 
 GRACE_SECONDS = 2.0
 SMALL = 0.3
@@ -407,7 +407,6 @@ async def slow_to_close(scene: Scene) -> AsyncIterator[Any]:
 
 SCENES: dict[str, Callable[[Scene], StreamFn]] = {
     "scripted": scripted,
-    "retried": foreign(retried_then_calling),
     "raising": foreign(retried_then_calling, raising),
     "ending_early": foreign(ending_early),
     "swallowing": foreign(swallowing, swallowing),
@@ -497,13 +496,15 @@ STRIKES: list[Strike] = [*ABORTS, *CANCELS, interrupting_message]
 class Strikes:
     """Runs one scene once for every step of it, struck there."""
 
-    def __init__(self, scene: str, way_in: str, strike: Strike, step: int = 1) -> None:
-        self.scene, self.way_in, self.strike, self.stride = scene, way_in, strike, step
+    def __init__(self, scene: str, way_in: str, strike: Strike, first: int, stride: int) -> None:
+        """*first* step to strike at, and how many to go on by."""
+        self.scene, self.way_in, self.strike = scene, way_in, strike
+        self.first, self.stride = first, stride
         self.made = 0
 
     def make_all(self) -> int:
         """How many strikes were made."""
-        at = 1
+        at = self.first
         while self.make(at):
             self.made += 1
             at += self.stride
@@ -612,6 +613,25 @@ async def check(scene: Scene, loop: VirtualTimeLoop) -> None:
     check_idle(agent)
 
 
+STRIDES = {"prompt": 1, "stream": 4, "agent_loop": 2, "run_agent_loop": 2}
+"""A prompt is struck at every step. The other ways in share the kernel; the strikes of each kind
+begin at another step, so that together they leave out none."""
+
+
+@pytest.mark.parametrize("strike", STRIKES, ids=lambda strike: strike.__name__)
+@pytest.mark.parametrize("way_in", WAYS_IN)
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_strike_at_any_step_leaves_a_run_that_is_whole(
+    scene: str, way_in: str, strike: Strike
+) -> None:
+    stride = STRIDES[way_in]
+    first = 1 + STRIKES.index(strike) % stride
+
+    made = Strikes(scene, way_in, strike, first, stride).make_all()
+
+    assert made >= 15 // stride
+
+
 # -- faults ----------------------------------------------------------------------------------
 
 Act = Callable[[Scene, "asyncio.Task[None]", VirtualTimeLoop], object]
@@ -637,20 +657,24 @@ def cancel_from_here(scene: Scene, caller: asyncio.Task[None], loop: VirtualTime
 
 
 RAISES: list[Act] = [raise_boom, raise_cancelled]
+ACTS: list[Act] = [*RAISES, crash, cancel_from_here, abort, interrupting_message]
 
 
 class Injections:
     """Runs one scene once for every call of foreign code in it, and lets that one misbehave."""
 
-    def __init__(self, scene: str, way_in: str, act: Act) -> None:
+    def __init__(self, scene: str, way_in: str, act: Act, first: int, stride: int) -> None:
+        """*first* call to spoil, and how many to go on by."""
         self.scene, self.way_in, self.act = scene, way_in, act
+        self.first, self.stride = first, stride
         self.made = 0
 
     def make_all(self) -> int:
-        at = 1
+        """How many faults were made."""
+        at = self.first
         while self.make(at):
             self.made += 1
-            at += 1
+            at += self.stride
         gc.collect()
         return self.made
 
@@ -707,3 +731,184 @@ class Injections:
             assert [where for _, where in scene.reported] == ["a listener"]
         await check(scene, loop)
         return place is not None
+
+
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
+@pytest.mark.parametrize("scene", ["scripted", "raising"])
+def test_a_fault_in_any_call_of_foreign_code_leaves_a_run_that_is_whole(
+    scene: str, act: Act
+) -> None:
+    """Hooks, listeners, tools and streams raise, are cancelled from within, crash, cancel their own
+    caller, abort, interrupt."""
+    stride = 1 if act in RAISES or scene == "raising" else 3
+
+    made = Injections(scene, "prompt", act, 1 + ACTS.index(act) % stride, stride).make_all()
+
+    assert made >= 150 // stride
+
+
+@pytest.mark.parametrize("act", RAISES, ids=lambda act: act.__name__)
+@pytest.mark.parametrize("way_in", ["stream", "agent_loop", "run_agent_loop"])
+def test_a_fault_in_any_call_leaves_a_run_that_is_whole_whoever_watches_it(
+    way_in: str, act: Act
+) -> None:
+    assert Injections("raising", way_in, act, 1, 1).make_all() >= 50
+
+
+# -- other bad habits ------------------------------------------------------------------------
+
+HOOKS = [
+    "transform_context",
+    "get_api_key",
+    "before_tool_call",
+    "after_tool_call",
+    "prepare_request",
+    "prepare_next_turn",
+    "finish_turn",
+    "should_stop_after_turn",
+    "convert_to_llm",
+]
+
+
+@pytest.mark.parametrize("value", [3, "text", object(), [None]], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_that_returns_something_else_leaves_a_run_that_is_whole(
+    hook: str, value: Any
+) -> None:
+    loop = VirtualTimeLoop()
+
+    async def run() -> None:
+        scene = Scene(scripted)
+        setattr(scene.agent, hook, lambda *arguments: value)
+        await scene.prompt()
+        setattr(scene.agent, hook, None)
+        await check(scene, loop)
+
+    loop.live(run())
+
+
+@pytest.mark.parametrize(("strike", "swallows"), [(abort, 0), (abort, 1), (cancel, 0)])
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_that_hangs_and_swallows_its_cancellation_is_stopped_within_the_grace(
+    hook: str, swallows: int, strike: Strike
+) -> None:
+    loop = VirtualTimeLoop()
+
+    async def hang(*arguments: Any) -> None:
+        for _ in range(swallows):
+            try:
+                await asyncio.sleep(1e6)
+            except asyncio.CancelledError:
+                continue
+        await asyncio.sleep(1e6)
+
+    async def run() -> None:
+        scene = Scene(scripted)
+        setattr(scene.agent, hook, hang)
+        caller = asyncio.create_task(scene.prompt())
+        loop.call_later(100, strike, scene, caller, loop)
+        await asyncio.wait({caller})
+        assert loop.now - 100 <= GRACE_SECONDS + SMALL
+        assert caller.cancelled() is (strike is cancel)
+        setattr(scene.agent, hook, None)
+        await check(scene, loop)
+
+    loop.live(run())
+
+
+@pytest.mark.parametrize("strike", [abort, cancel])
+@pytest.mark.parametrize(
+    "hung", ["message_start", "message_update", "tool_execution_end", "agent_end"]
+)
+def test_a_listener_that_hangs_does_not_keep_a_stopped_run_for_long(
+    hung: str, strike: Strike
+) -> None:
+    loop = VirtualTimeLoop()
+
+    async def run() -> None:
+        scene = Scene(scripted)
+        hang = True
+
+        async def listen(event: AgentEvent) -> None:
+            if hang and event.type == hung:
+                await asyncio.sleep(1e6)
+
+        scene.agent.subscribe(listen)
+        scene.agent.subscribe(scene.plain_listener())
+        caller = asyncio.create_task(scene.prompt())
+        loop.call_later(100, strike, scene, caller, loop)
+        await asyncio.wait({caller})
+        assert loop.now - 100 <= 2 * GRACE_SECONDS
+        assert caller.cancelled() is (strike is cancel)
+        hang = False
+        await check(scene, loop)
+
+    loop.live(run())
+
+
+def test_a_prompt_under_a_timeout_raises_the_timeout_and_nothing_else() -> None:
+    loop = VirtualTimeLoop()
+
+    async def run() -> None:
+        scene = Scene(scripted)
+        scene.agent.finish_turn = lambda turn: asyncio.sleep(1e6)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5):
+                await scene.prompt()
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        scene.agent.finish_turn = None
+        await check(scene, loop)
+
+    loop.live(run())
+
+
+def test_a_prompt_in_the_clean_up_of_a_cancelled_task_runs_as_any_other() -> None:
+    """The cancellation that is being dealt with is not about this run."""
+    loop = VirtualTimeLoop()
+    scene = Scene(scripted)
+
+    async def cancelled() -> None:
+        try:
+            await asyncio.sleep(1e6)
+        finally:
+            await scene.prompt()
+
+    async def run() -> None:
+        task = asyncio.create_task(cancelled())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+        last = scene.agent.state.messages[-1]
+        assert isinstance(last, AssistantMessage)
+        assert last.stop_reason == "stop"
+        await check(scene, loop)
+
+    loop.live(run())
+
+
+def test_behaviour_102_a_thread_that_is_stuck_is_left_behind_after_the_grace() -> None:
+    loop = VirtualTimeLoop()
+    gate = threading.Event()
+
+    @tool
+    def stuck() -> str:
+        loop.stuck += 1
+        gate.wait(30)
+        return "too late"
+
+    async def run() -> None:
+        scene = Scene(scripted)
+        scene.agent.stream_fn = ScriptedModel([Reply(calls=[Call("stuck")])]).stream_fn
+        scene.agent.state.tools = [stuck]
+        loop.call_later(10, scene.abort)
+        await scene.prompt()
+        assert 0 < loop.now - 10 <= GRACE_SECONDS + SMALL
+        await check(scene, loop)
+
+    try:
+        loop.live(run())
+    finally:
+        gate.set()

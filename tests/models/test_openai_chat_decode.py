@@ -470,6 +470,14 @@ def test_signed_reasoning_details_are_kept_whole() -> None:
     ]
 
 
+def test_reasoning_details_of_odd_types_do_not_cost_the_reply() -> None:
+    details = [{"type": "reasoning.text", "text": text} for text in ("a", 5, None, "b")]
+
+    message = decode(WIRE, [event({"reasoning_details": details}), event({}, "stop"), DONE])
+
+    assert (message.thinking, message.stop_reason) == ("ab", "stop")
+
+
 def test_encrypted_reasoning_is_a_redacted_block() -> None:
     detail = {"type": "reasoning.encrypted", "id": "rs_1", "data": "abc"}
 

@@ -399,7 +399,7 @@ class _ActiveRun:
                 position += 1
                 try:
                     waiting = listener(event, signal)
-                except (Exception, CancelledError) as error:
+                except (Exception, CancelledError) as error:  # noqa: BLE001 - foreign code
                     on_fault(error)
                     continue
                 if waiting is not None and hasattr(waiting, "__await__"):

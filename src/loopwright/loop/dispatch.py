@@ -186,7 +186,7 @@ class Batch:
             _check_type(verdict, BeforeToolCallResult, "before_tool_call")
         except Interrupted:
             verdict = None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a hook is foreign code
             report_fault(run, error, "before_tool_call")
             fault = wording.hook_raised("before_tool_call", call.name, error)
             slot.outcome = slot.outcome or wording.refused(fault)
@@ -262,9 +262,9 @@ class Batch:
         except asyncio.CancelledError:
             # Ours if the batch was stopped; a tool that raises it by itself has failed.
             result = self._stopped_result() if self.stopped else wording.cancelled(tool.name)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a tool is foreign code
             result = wording.raised(tool.name, error)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again in the kernel's task
             self._note_fatal(error)
             result = wording.raised(tool.name, error)
         slot.returned = True
@@ -295,9 +295,9 @@ class Batch:
         except asyncio.CancelledError as error:
             if not self.stopped:  # the hook cancelled itself
                 report_fault(run, error, "after_tool_call")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a hook is foreign code
             report_fault(run, error, "after_tool_call")
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again in the kernel's task
             self._note_fatal(error)
         return result
 

@@ -194,11 +194,6 @@ class AssistantStream:
         """The reply is over: complete, failed or aborted."""
         return self._result is not None
 
-    @property
-    def asked(self) -> int:
-        """How many cancellations of the reading task are our own and not yet taken back."""
-        return self._asked
-
     def cancel(self) -> None:
         """Stop: the reader gets an `Error` with reason `aborted` next. Idempotent; call it in
         the reader's event loop."""
@@ -228,11 +223,8 @@ class AssistantStream:
         if not self._waiting or task is None:
             return
         loop = task.get_loop()
-        if self._is_running(task):
-            # The source itself asked, and will wait; or an outer cancellation is about to reach
-            # it, and it may clean up first.
-            outer = task.cancelling() - self._asked > self._baseline
-            self._timer = loop.call_later(_AGAIN_SECONDS if outer else 0, self._strike)
+        if self._is_running(task):  # the source itself asked; it does not wait yet
+            loop.call_soon(self._strike)
             return
         self._asked += 1
         task.cancel()

@@ -48,7 +48,9 @@ class _EventMeta(RecordMeta):
         cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
     ) -> _EventMeta:
         made = cast("_EventMeta", super().__new__(cls, name, bases, namespace, **options))
-        if "partial" in namespace.get("__annotations__", {}) or "partial" in made.__dict__:
+        if "partial" in made.__dict__:
+            if "_at" not in made.__dict__:
+                raise TypeError(f"{name} has a partial, so it needs the field `_at: int = 0` too")
             slot = made.__dict__["partial"]
             read_slot = slot.__get__
 

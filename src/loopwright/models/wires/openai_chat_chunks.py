@@ -137,16 +137,15 @@ def _fit(kind: Any, fields: dict[str, Any]) -> Any:
         if field.encode_name not in fields:
             continue
         value = fields[field.encode_name]
-        inner = _INNER.get(field.name)
-        if inner is not None and isinstance(value, list):
+        if field.name in _LISTS_OF and isinstance(value, list):
             items = cast("list[Any]", value)
             values[field.name] = [
-                _fit(inner, cast("dict[str, Any]", item))
+                _fit(_LISTS_OF[field.name], cast("dict[str, Any]", item))
                 for item in items
                 if isinstance(item, dict)
             ]
-        elif inner is not None and isinstance(value, dict):
-            values[field.name] = _fit(inner, cast("dict[str, Any]", value))
+        elif field.name in _INNER and isinstance(value, dict):
+            values[field.name] = _fit(_INNER[field.name], cast("dict[str, Any]", value))
         else:
             try:
                 values[field.name] = msgspec.convert(value, field.type, strict=False)
@@ -155,11 +154,10 @@ def _fit(kind: Any, fields: dict[str, Any]) -> Any:
     return kind(**values)
 
 
+_LISTS_OF: dict[str, Any] = {"choices": Choice, "tool_calls": CallFragment}
 _INNER: dict[str, Any] = {
-    "choices": Choice,
     "delta": Delta,
     "message": Delta,
-    "tool_calls": CallFragment,
     "function": Function,
     "function_call": Function,
 }

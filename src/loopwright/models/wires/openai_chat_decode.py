@@ -28,6 +28,7 @@ from ..sse import SseSplitter
 from .openai_chat_calls import OpenCall, OpenCalls, is_object
 from .openai_chat_chunks import (
     CallFragment,
+    Chunk,
     Delta,
     Head,
     decode_chunk,
@@ -110,28 +111,6 @@ class ChatDecoder:
         """Add what *data* says to *events*. True if that was the end of the reply."""
         try:
             chunk = decode_chunk(data)
-            # The road of nearly all chunks: more of the text that is open, and nothing else.
-            if self._text >= 0:
-                choices = chunk.choices
-                if choices and len(choices) == 1 and chunk.usage is None and chunk.error is None:
-                    choice = choices[0]
-                    delta = choice.delta
-                    if delta is not None and choice.finish_reason is None and not choice.index:
-                        content = delta.content
-                        if (
-                            content
-                            and type(content) is str
-                            and (
-                                delta.reasoning_content is None
-                                and delta.tool_calls is None
-                                and delta.reasoning is None
-                                and delta.reasoning_details is None
-                                and not delta.refusal
-                                and choice.usage is None
-                            )
-                        ):
-                            events.append(self._builder.text_delta(self._text, content))
-                            return False
         except msgspec.MsgspecError:
             if data.strip() == b"[DONE]":
                 self._end(events, marked=True)
@@ -139,6 +118,11 @@ class ChatDecoder:
             if self._finish is not None:
                 return False  # the reply is complete; what a host adds behind it does not matter
             chunk = decode_leniently(data)
+        if self._text >= 0:  # nearly all chunks are more of the text that is open
+            text = _only_text(chunk)
+            if text:
+                events.append(self._builder.text_delta(self._text, text))
+                return False
         if not self._started:
             if chunk.error:
                 self._fail(events, failure_from_event(chunk.error))
@@ -251,8 +235,10 @@ class ChatDecoder:
                 and isinstance(last.get("text"), str)
                 and detail.get("type") == "reasoning.text"
             ):
+                text, piece = last["text"], detail.get("text")
                 known = {key: value for key, value in detail.items() if value is not None}
-                last.update({**known, "text": last["text"] + (detail.get("text") or "")})
+                last.update(known)
+                last["text"] = text + piece if isinstance(piece, str) else text
             else:
                 self._details.append(dict(detail))
         if self._thinking < 0 and any("data" in detail for detail in details):
@@ -430,6 +416,27 @@ class ChatDecoder:
         else:
             self._fail(events, failure_from_event(document))
         return True
+
+
+def _only_text(chunk: Chunk) -> str | None:
+    """The text of a chunk that says nothing else."""
+    choices = chunk.choices
+    if not choices or len(choices) > 1 or chunk.usage is not None or chunk.error is not None:
+        return None
+    choice = choices[0]
+    delta = choice.delta
+    if delta is None or choice.finish_reason is not None or choice.index or choice.usage:
+        return None
+    if (
+        type(delta.content) is not str
+        or delta.tool_calls is not None
+        or delta.reasoning_content is not None
+        or delta.reasoning is not None
+        or delta.reasoning_details is not None
+        or delta.refusal
+    ):
+        return None
+    return delta.content
 
 
 def _unreadable(error: Exception, data: bytes) -> WireError:

@@ -241,7 +241,7 @@ def _tool_call(call: ToolCall, written: _Written, rules: MessageRules) -> dict[s
         "id": _call_id(call.id, written, rules),
         "type": "function",
         "function": {
-            "name": call.name,
+            "name": call.name or "unnamed",  # a model may forget it; hosts refuse an empty one
             "arguments": msgspec.json.encode(call.arguments).decode(),
         },
     }
