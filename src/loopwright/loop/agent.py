@@ -28,7 +28,7 @@ from .listeners import Listener, Listeners, hear_last, tell_rest
 from .model_choice import choose_model
 from .queues import MessageQueue, QueueInbox
 from .run import Run, StreamFn
-from .run_result import RunResult
+from .run_result import OutputT, RunResult
 from .stream_function import stream_function
 
 __all__ = ["Agent"]
@@ -46,17 +46,17 @@ class _Option(Generic[T]):
     @overload
     def __get__(self, agent: None, owner: type) -> _Option[T]: ...
     @overload
-    def __get__(self, agent: Agent, owner: type) -> T: ...
-    def __get__(self, agent: Agent | None, owner: type) -> T | _Option[T]:
+    def __get__(self, agent: Agent[Any], owner: type) -> T: ...
+    def __get__(self, agent: Agent[Any] | None, owner: type) -> T | _Option[T]:
         if agent is None:
             return self
         return getattr(agent._config, self._name)  # pyright: ignore[reportPrivateUsage]
 
-    def __set__(self, agent: Agent, value: T) -> None:
+    def __set__(self, agent: Agent[Any], value: T) -> None:
         setattr(agent._config, self._name, value)  # pyright: ignore[reportPrivateUsage]
 
 
-class Agent:
+class Agent(Generic[OutputT]):
     """A stateful agent.
 
     *model* is a `Model` or a name. *stream_fn* asks it; without one the program's default or the
@@ -110,7 +110,7 @@ class Agent:
         thinking_level: ThinkingLevel | None = None,
         tools: Iterable[Any] = (),
         messages: Iterable[AgentMessage] = (),
-        output_type: Any = None,
+        output_type: type[OutputT] | Any = None,
         deps: Any = None,
         convert_to_llm: hooks.ConvertToLlm = default_convert_to_llm,
         transform_context: hooks.TransformContext | None = None,
@@ -198,7 +198,9 @@ class Agent:
 
     # -- running ------------------------------------------------------------------------------
 
-    async def prompt(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> RunResult:
+    async def prompt(
+        self, prompt: Prompt, images: Sequence[ImageContent] = ()
+    ) -> RunResult[OutputT]:
         """Say something and let the agent work until nothing is left to do.
 
         *prompt* is text (with *images* behind it), one message, or several. Failures of the model
@@ -214,7 +216,7 @@ class Agent:
                 raise Misuse("there is nothing to say: the list of messages is empty") from error
         return await self._run(messages, ask=not messages)
 
-    async def resume(self) -> RunResult:
+    async def resume(self) -> RunResult[OutputT]:
         """Go on from the present transcript without saying anything new.
 
         If it ends with a finished reply, queued messages are said: one batch of steering, else
@@ -234,11 +236,13 @@ class Agent:
             return await self._run(queued)
         return await self._run([], ask=True)
 
-    async def continue_(self) -> RunResult:
+    async def continue_(self) -> RunResult[OutputT]:
         """The same as `resume`."""
         return await self.resume()
 
-    def prompt_sync(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> RunResult:
+    def prompt_sync(
+        self, prompt: Prompt, images: Sequence[ImageContent] = ()
+    ) -> RunResult[OutputT]:
         """`prompt` for scripts. Raises `Misuse` inside a running event loop: await there."""
         try:
             asyncio.get_running_loop()
@@ -249,7 +253,7 @@ class Agent:
             hint="write `await agent.prompt(...)` instead",
         )
 
-    def stream(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> AgentStream:
+    def stream(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> AgentStream[OutputT]:
         """Say something and watch: `async with agent.stream("...") as events: async for ...`.
 
         The run keeps step with the reader: it goes on when the next event is asked for. Leaving
@@ -264,7 +268,7 @@ class Agent:
 
     async def _run(
         self, prompts: list[AgentMessage], *, ask: bool = False, polled: bool = False
-    ) -> RunResult:
+    ) -> RunResult[OutputT]:
         """One run. *ask*: the model is asked without a prompt. *polled*: steering has been."""
         state = self._state
         active = self._active = _ActiveRun()
@@ -288,8 +292,10 @@ class Agent:
             state.is_streaming = False
             self._active = None
             active.end()
-        output = None if run.answer is None else run.answer.value
-        return RunResult.of(outcome, output, self._steering.waiting() + self._follow_up.waiting())
+        output: OutputT | None = None if run.answer is None else run.answer.value
+        return RunResult[OutputT].of(
+            outcome, output, self._steering.waiting() + self._follow_up.waiting()
+        )
 
     def _refuse_while_running(self, method: str) -> None:
         if self._active is not None:
@@ -379,7 +385,7 @@ class _ActiveRun:
         self.controller = AbortController()
         self._ended: list[asyncio.Future[None]] = []
 
-    def emitter(self, agent: Agent) -> Callable[[AgentEvent], Awaitable[None] | None]:
+    def emitter(self, agent: Agent[Any]) -> Callable[[AgentEvent], Awaitable[None] | None]:
         """What the kernel reports to: the state first, then the listeners."""
         state = agent.state
         apply = state.apply

@@ -9,36 +9,36 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from typing import Any, Generic
 
 from ..errors import Misuse
 from ..events import AgentEvent
-from .run_result import RunResult
+from .run_result import OutputT, RunResult
 
 __all__ = ["AgentStream"]
 
 
-class AgentStream:
+class AgentStream(Generic[OutputT]):
     """Use it as an async context manager and iterate over it; `await result()` has the rest."""
 
     def __init__(
         self,
         subscribe: Callable[[Any], Callable[[], None]],
-        start: Callable[[], Coroutine[Any, Any, RunResult]],
+        start: Callable[[], Coroutine[Any, Any, RunResult[OutputT]]],
         abort: Callable[[], None],
     ) -> None:
         self._subscribe = subscribe
         self._start = start
         self._abort = abort
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._task: asyncio.Task[RunResult] | None = None
+        self._task: asyncio.Task[RunResult[OutputT]] | None = None
         self._events: deque[AgentEvent] = deque()
         self._news: asyncio.Future[None] | None = None
         self._taken: asyncio.Future[None] | None = None
         self._reading = True
         self._left = False
 
-    async def __aenter__(self) -> AgentStream:
+    async def __aenter__(self) -> AgentStream[OutputT]:
         if self._task is not None:
             raise Misuse("a stream of events is entered once; call stream() again")
         loop = asyncio.get_running_loop()
@@ -86,7 +86,7 @@ class AgentStream:
             await self._news
         return self._events.popleft()
 
-    async def result(self) -> RunResult:
+    async def result(self) -> RunResult[OutputT]:
         """The result of the run. Events that were not read are passed over."""
         if self._task is None:
             raise Misuse("enter the stream first: async with agent.stream(...) as events:")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
@@ -10,10 +10,19 @@ from ..messages import AgentMessage, AssistantMessage, StopReason, ToolResultMes
 from .run import RunOutcome
 from .transcript import StoppedBy
 
-__all__ = ["RunResult"]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    OutputT = TypeVar("OutputT", default=Any)
+else:
+    from typing import TypeVar
+
+    OutputT = TypeVar("OutputT")
+
+__all__ = ["OutputT", "RunResult"]
 
 
-class RunResult(msgspec.Struct):
+class RunResult(msgspec.Struct, Generic[OutputT]):
     """How a run went. A run never raises for a failing model or tool; look at `stop_reason`."""
 
     messages: list[AgentMessage]
@@ -24,8 +33,9 @@ class RunResult(msgspec.Struct):
     error_message: str | None = None
     usage: Usage = msgspec.field(default_factory=Usage)
     """All requests of the run, retried ones and those that tools made included."""
-    output: Any = None
-    """The typed answer, if the agent was given an `output_type`."""
+    output: OutputT | None = None
+    """The answer, of the agent's `output_type`; None without one, or if the run ended before the
+    model gave an answer that fits, as `stop_reason` and `stopped_by` tell."""
     undelivered: tuple[AgentMessage, ...] = ()
     """Messages still queued when the run ended; the next `prompt` or `resume` says them."""
 
@@ -37,8 +47,8 @@ class RunResult(msgspec.Struct):
 
     @classmethod
     def of(
-        cls, outcome: RunOutcome, output: Any, undelivered: tuple[AgentMessage, ...]
-    ) -> RunResult:
+        cls, outcome: RunOutcome, output: OutputT | None, undelivered: tuple[AgentMessage, ...]
+    ) -> RunResult[OutputT]:
         """The result of a run that ended with *outcome*."""
         usage = outcome.extra_usage
         for message in outcome.messages:

@@ -48,6 +48,8 @@ class ResponseHead(msgspec.Struct, frozen=True):
     status: int
     headers: dict[str, str]
 
+_MADE_THEIR_DIALECT = frozenset({"openai", "anthropic", "google", "google-vertex"})
+
 
 class Models(ProviderDirectory):
     """Vendors, and their models behind one stream function. Safe to use from several loops."""
@@ -72,6 +74,19 @@ class Models(ProviderDirectory):
         provider = self.provider_of(model)
         if provider.stream is None and model.api not in known_wires():
             load_wire(model.api)
+
+    def takes_output_schema(self, model: Model) -> bool:
+        """Whether *model* can be told a JSON Schema for its reply, as the option `output_schema`.
+
+        True for the vendors that made the dialects; others say so with the flag `output_schema`.
+        """
+        provider = self.get_provider(model.provider)
+        if provider is None or provider.stream is not None or model.api not in known_wires():
+            return False
+        if "output_schema" not in load_wire(model.api).options:
+            return False
+        flags = provider.dialect(model.api).flags
+        return bool(flags.get("output_schema", model.provider in _MADE_THEIR_DIALECT))
 
     # -- asking ---------------------------------------------------------------------------------
 

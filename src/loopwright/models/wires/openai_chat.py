@@ -36,7 +36,7 @@ class OpenAIChat:
     """See `wires.Wire`."""
 
     api = "openai-chat"
-    options = frozenset({"response_format", "parallel_tool_calls", "extra_body"})
+    options = frozenset({"output_schema", "response_format", "parallel_tool_calls", "extra_body"})
 
     def encode(self, call: WireCall) -> bytes:
         return encode(call)

@@ -74,6 +74,8 @@ def payload(call: WireCall) -> dict[str, Any]:
         body["metadata"] = options["metadata"]
     if options.get("response_format") is not None:
         body["response_format"] = options["response_format"]
+    elif options.get("output_schema") is not None:
+        body["response_format"] = {"type": "json_schema", "json_schema": options["output_schema"]}
     if options.get("parallel_tool_calls") is not None and "tools" in body:
         body["parallel_tool_calls"] = options["parallel_tool_calls"]
     extra = options.get("extra_body")
