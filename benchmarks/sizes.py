@@ -1,0 +1,52 @@
+"""How much of each work is done: what the targets speak of, or little enough for a test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["SIZES", "Sizes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of one run of the benchmarks; the defaults are those of the targets."""
+
+    rounds: int = 11
+    """The best of so many stands."""
+    deltas: int = 100_000
+    fewer_deltas: int = 20_000
+    partials: int = 4_000
+    """Deltas of the replies whose partial is read after each."""
+    argument_bytes: int = 400_000
+    turns: int = 3_000
+    fewer_turns: int = 1_000
+    more_turns: int = 10_000
+    calls: int = 1_000
+    tool_seconds: float = 0.05
+    agents: int = 500
+    deltas_each: int = 600
+    idle_agents: int = 1_000
+    idle_messages: int = 20
+    processes: int = 15
+    """Fresh processes for each import that is timed."""
+
+
+_TINY = Sizes(
+    rounds=1,
+    deltas=400,
+    fewer_deltas=200,
+    partials=120,
+    argument_bytes=2_000,
+    turns=20,
+    fewer_turns=10,
+    more_turns=30,
+    calls=10,
+    tool_seconds=0.001,
+    agents=5,
+    deltas_each=40,
+    idle_agents=10,
+    idle_messages=4,
+    processes=1,
+)
+
+SIZES = {"full": Sizes(), "quick": Sizes(rounds=3, processes=5), "tiny": _TINY}

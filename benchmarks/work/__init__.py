@@ -1,0 +1,24 @@
+"""The works, one module each. Each has `measure(peers, sizes)`, which gives rows of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..report import Row
+from ..sizes import Sizes
+from ..subject import Peer
+from . import agents, arguments, deltas, idle, imports, parallel, turns
+
+__all__ = ["WORKS", "Measure"]
+
+Measure = Callable[[Sequence[Peer], Sizes], list[Row]]
+
+WORKS: dict[str, Measure] = {
+    "deltas": deltas.measure,
+    "arguments": arguments.measure,
+    "turns": turns.measure,
+    "parallel": parallel.measure,
+    "agents": agents.measure,
+    "imports": imports.measure,
+    "idle": idle.measure,
+}
