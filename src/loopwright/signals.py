@@ -119,5 +119,5 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 def _call(callback: _Callback) -> None:
     try:
         callback()
-    except Exception:
+    except Exception:  # noqa: BLE001 - one failing callback must not keep the others from running
         _log.exception("a callback of an abort signal raised")

@@ -131,7 +131,7 @@ class AgentTool(Generic[Params, Details]):
             self.check()
             binder = cast("Binder", self._binder)
         given: Any = arguments
-        if not isinstance(given, dict | Mapping):  # a hook may hand over anything
+        if type(given) is not dict and not isinstance(given, Mapping):  # a hook may give anything
             raise ArgumentsRejected(
                 f"The tool {self.name!r} was not run: its arguments are a {type(given).__name__}, "
                 "not an object."

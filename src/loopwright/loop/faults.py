@@ -16,7 +16,7 @@ def report(on_error: OnError | None, error: BaseException, where: str) -> None:
     if on_error is not None:
         try:
             on_error(error, where)
-        except Exception:
+        except Exception:  # noqa: BLE001 - it is foreign code, and the last resort
             _log.exception("on_error raised while it was told of a fault in %s", where)
         return
     _log.error("%s raised", where, exc_info=(type(error), error, error.__traceback__))

@@ -61,7 +61,7 @@ async def hear_last(
         if task is not None and task.cancelling():
             raise
         report(error)  # something inside the listener was cancelled, not the run
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - listeners are foreign code
         report(error)
 
 
@@ -96,7 +96,7 @@ async def tell_rest(
                     deadline = asyncio.get_running_loop().time() + GRACE_SECONDS / 2
             else:  # something inside the listener was cancelled, not the run
                 report(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - listeners are foreign code
             report(error)
         if position == len(rest):
             break
@@ -106,7 +106,7 @@ async def tell_rest(
         try:
             value = listener(event, signal)
             waiting = value if value is not None and hasattr(value, "__await__") else None
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - listeners are foreign code
             report(error)
     if cancelled is not None:
         raise cancelled

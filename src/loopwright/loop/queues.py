@@ -6,7 +6,6 @@ between leaves it queued. All methods may be called from any thread.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
 
@@ -24,7 +23,7 @@ class MessageQueue:
     __slots__ = ("_messages", "_urgent", "on_urgent")
 
     def __init__(self) -> None:
-        self._messages: deque[AgentMessage] = deque()
+        self._messages: list[AgentMessage] = []  # short, and much smaller than a deque
         self._urgent = 0
         self.on_urgent: Callable[[], object] | None = None
         """Called when an urgent message arrives, in the thread that brought it."""
@@ -51,13 +50,13 @@ class MessageQueue:
         """Remove and return the oldest message, or all of them."""
         taken: list[AgentMessage] = []
         while self._messages and (mode == "all" or not taken):
-            taken.append(self._messages.popleft())
+            taken.append(self._messages.pop(0))
         self._urgent = max(0, self._urgent - len(taken))
         return taken
 
     def give_back(self, messages: list[AgentMessage]) -> None:
         """Put messages that were taken but not said back to the front."""
-        self._messages.extendleft(reversed(messages))
+        self._messages[:0] = messages
 
     def clear(self) -> None:
         """Forget everything that waits."""

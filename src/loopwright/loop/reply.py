@@ -45,7 +45,7 @@ async def stream_reply(run: Run) -> None:
             stream = await _request(run)
         except Interrupted:
             message = None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - hooks and sources are foreign code
             message = _failure(run, str(error) or type(error).__name__)
         else:
             message = await _read(run, stream)

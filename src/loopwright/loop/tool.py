@@ -35,7 +35,18 @@ R = TypeVar("R")
 
 
 @overload
-def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+def tool(
+    function: Callable[P, R],
+    /,
+    *,
+    name: str | None = None,
+    label: str | None = None,
+    description: str | None = None,
+    execution_mode: ExecutionMode | None = None,
+    timeout: float | None = None,
+    replay: Replay = "never",
+    isolation: Literal["process"] | None = None,
+) -> FunctionTool[P, R]: ...
 @overload
 def tool(
     *,
@@ -60,7 +71,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     a JSON Schema.
     """
     if function is not None:
-        return FunctionTool(function, local_names=sys._getframe(1).f_locals)  # pyright: ignore[reportPrivateUsage]
+        local_names = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]
+        return FunctionTool(function, local_names=local_names, **options)
 
     def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
         local_names = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]

@@ -210,8 +210,12 @@ class ScriptedModel:
                 call_id = f"call_{self._call_count}"
             start = builder.tool_call_start(call_id, call.name)
             index = start.content_index
+            text = _argument_text(call)
+            if text and reply.chunk_size is None and not reply.delay:
+                yield [start, builder.tool_call_delta(index, text), builder.tool_call_end(index)]
+                continue
             yield [start]
-            yield from _deltas(_argument_text(call), reply, index, builder.tool_call_delta)
+            yield from _deltas(text, reply, index, builder.tool_call_delta)
             yield [builder.tool_call_end(index)]
 
 
