@@ -41,11 +41,8 @@ class FrameHead(NamedTuple):
     """The message of an error; the other two have theirs in the payload."""
 
 
-class Frame(NamedTuple):
-    """One frame, its sums checked."""
-
-    head: FrameHead
-    payload: bytes
+Frame = tuple[FrameHead, bytes]
+"""The head of a frame and its payload, its sums checked."""
 
 
 class EventStreamSplitter:
@@ -77,8 +74,7 @@ class EventStreamSplitter:
                 return frames
             data = bytes(self._rest)
             self._rest.clear()
-        view = memoryview(data)
-        unpack, heads = _PRELUDE.unpack_from, self._heads
+        unpack, unpack_sum, heads = _PRELUDE.unpack_from, _SUM.unpack_from, self._heads
         at, end = 0, len(data)
         self._wanted = _PRELUDE_BYTES
         while end - at >= _PRELUDE_BYTES:
@@ -87,14 +83,14 @@ class EventStreamSplitter:
             if after > end or total < _LEAST_BYTES + of_headers:
                 # Before waiting for more: is this a length at all? A complete frame's own sum
                 # covers the prelude.
-                if crc32(view[at : at + 8]) != sum_of_prelude:
+                if crc32(data[at : at + 8]) != sum_of_prelude:
                     self.fault = _DAMAGED
                 elif total > LARGEST_FRAME_BYTES or total < _LEAST_BYTES + of_headers:
                     self.fault = f"a frame says that it has {total} bytes"
                 self._wanted = total
                 break
             body_end = after - _SUM_BYTES
-            if crc32(view[at:body_end]) != _SUM.unpack_from(data, body_end)[0]:
+            if crc32(data[at:body_end]) != unpack_sum(data, body_end)[0]:
                 self.fault = _DAMAGED
                 break
             headers_end = at + _PRELUDE_BYTES + of_headers
@@ -107,10 +103,10 @@ class EventStreamSplitter:
                     break
                 if len(heads) < HEADS_KEPT:
                     heads[block] = head
-            frames.append(Frame(head, data[headers_end:body_end]))
+            frames.append((head, data[headers_end:body_end]))
             at = after
         if self.fault is None and at < end:
-            self._rest += view[at:]
+            self._rest += data[at:]
         return frames
 
 
