@@ -49,11 +49,18 @@ sys.addaudithook(_refuse_the_outside)
 
 
 @pytest.fixture(autouse=True)
+def no_model_of_the_outside_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests to anything but this machine fail with words, before a socket is opened."""
+    monkeypatch.setenv("LOOPWRIGHT_FORBID_MODEL_REQUESTS", "remote")
+
+
+@pytest.fixture(autouse=True)
 def no_keys_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key in the developer's environment may not change what a test sees."""
+    """A key in the developer's environment or file may not change what a test sees."""
     for name in os.environ:
         if name.endswith(("_API_KEY", "_AUTH_TOKEN")):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", os.path.abspath(os.path.join(os.sep, "nonexistent")))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

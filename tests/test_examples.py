@@ -50,12 +50,13 @@ def test_an_example_runs_and_shows_something(example: Path, tmp_path: Path) -> N
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,  # seconds; the small model may have to be fetched first
     )
 
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.strip(), "an example shows what happens"
-    assert finished.stderr == ""
+    if not USES_LOCAL_MODEL.search(example.read_text("utf-8")):  # fetching tells of itself there
+        assert finished.stderr == ""
 
 
 @pytest.mark.parametrize("example", example_files())

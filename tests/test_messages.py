@@ -199,11 +199,19 @@ def test_the_roles_of_the_runtime_cannot_be_taken(role: str) -> None:
             pass
 
 
-def test_a_role_belongs_to_one_class() -> None:
-    with pytest.raises(TypeError, match="is taken by"):
+def test_a_role_declared_again_belongs_to_the_later_class_and_a_log_line_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Two tests, or two runs of a notebook's cell, may each declare a `Note`."""
 
-        class Another(CustomMessage, tag="memo"):
-            pass
+    class First(CustomMessage, tag="declared_again"):
+        text: str
+
+    class Second(CustomMessage, tag="declared_again"):
+        text: str
+
+    assert type(message_from_json(First(text="x").to_json())) is Second
+    assert "declared_again" in caplog.text
 
 
 def test_another_custom_class_does_not_read_it() -> None:

@@ -7,6 +7,7 @@ they live in the transcript and reach a model only if `convert_to_llm` says how.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any, ClassVar, Literal, cast, dataclass_transform
 
@@ -34,6 +35,8 @@ __all__ = [
     "message_from_json",
     "text_of",
 ]
+
+_log = logging.getLogger("loopwright")
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 """Why a reply ended: done, cut by the output limit, wants tools, failed, or aborted by us."""
@@ -117,6 +120,10 @@ def _sum(left: float | None, right: float | None) -> float | None:
     return None if left is None or right is None else left + right
 
 
+def _total(left: int | None, right: int | None) -> int | None:
+    return None if left is None and right is None else (left or 0) + (right or 0)
+
+
 def _zero() -> int:
     return 0
 
@@ -136,6 +143,11 @@ class Usage(Record):
     total_tokens: int = field(default_factory=_zero)
     cost: Cost = field(default_factory=Cost)
     known: bool = True
+    doubtful: bool = False
+    """The vendor's numbers contradict each other, such as more cached tokens than were sent at all;
+    `input` is then 0, and the cost may be wrong."""
+    tool_input: int | None = None
+    """What tools of the vendor's own brought into the prompt, beside `input` and paid like it."""
 
     @property
     def is_empty(self) -> bool:
@@ -155,12 +167,12 @@ class Usage(Record):
             self.output + other.output,
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
-            (self.reasoning or 0) + (other.reasoning or 0)
-            if self.reasoning is not None or other.reasoning is not None
-            else None,
+            _total(self.reasoning, other.reasoning),
             self.total_tokens + other.total_tokens,
             self.cost + other.cost,
             self.known and other.known,
+            self.doubtful or other.doubtful,
+            _total(self.tool_input, other.tool_input),
         )
 
 
@@ -265,12 +277,12 @@ class _CustomMeta(RecordMeta):
         if tag in ("user", "assistant", "toolResult"):
             raise TypeError(f"{name}: the role {tag!r} belongs to the runtime; choose another")
         known = _custom_roles.get(tag)
-        if known is not None and (known.__module__, known.__qualname__) != (
-            namespace.get("__module__"),
-            namespace.get("__qualname__"),
-        ):
-            raise TypeError(
-                f"{name}: the role {tag!r} is taken by {known.__module__}.{known.__qualname__}"
+        place = (namespace.get("__module__"), namespace.get("__qualname__"))
+        if known is not None and (known.__module__, known.__qualname__) != place:
+            # Not an error: a class may be declared again, in a function or in another test.
+            _log.warning(
+                "the role %r was that of %s.%s and is now that of %s.%s",
+                *(tag, known.__module__, known.__qualname__, *place),
             )
         namespace["role"] = tag
         made = super().__new__(cls, name, bases, namespace, tag=tag, **options)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 
-from .errors import DecodeError
+from .errors import DecodeError, Misuse
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -193,7 +193,14 @@ def _to_plain(value: Any, camel: bool) -> Any:
         return [_to_plain(item, camel) for item in items]
     if value is None or isinstance(value, bool | int | float):
         return value
-    as_dict: Any = getattr(value, "to_dict", None)  # a foreign message with a role of its own
+    role = getattr(value, "role", None)
+    as_dict: Any = getattr(value, "to_dict", None)
+    if role is not None and not callable(as_dict):
+        raise Misuse(
+            f"a message with the role {role!r} cannot be stored: {type(value).__name__} is not one "
+            "of ours",
+            hint=f'class {type(value).__name__}(CustomMessage, tag="{role}")',
+        )  # a foreign message with a role of its own
     return to_jsonable(as_dict() if callable(as_dict) else value)
 
 
@@ -229,11 +236,12 @@ def _read_union(members: tuple[Any, ...], data: Any, where: str) -> Any:
                 return _read(member, data, where)
     rest = tuple(m for m in members if m not in records and not _mentions_record(m))
     if Any in members or object in members:
-        return data
+        return cast("Any", data)
     if not rest:
-        raise DecodeError(f"{where}: expected an object, got {type(data).__name__}")
+        kind = type(cast("Any", data)).__name__
+        raise DecodeError(f"{where}: expected an object, got {kind}")
     try:
-        return msgspec.convert(data, typing.Union[rest])  # noqa: UP007 - built at run time
+        return msgspec.convert(cast("Any", data), typing.Union[rest])  # noqa: UP007 - built at run time
     except msgspec.ValidationError as error:
         raise DecodeError(f"{where}: {error}") from error
 
@@ -310,8 +318,8 @@ def _json_schema(kind: Any) -> dict[str, Any]:
             schema["properties"] = {str(kind.__struct_config__.tag_field): {"type": "string"}}
             schema["required"] = [str(kind.__struct_config__.tag_field)]
         return schema
-    if _mentions_record(kind):
-        arguments = typing.get_args(kind)
+    if _mentions_record(cast("Any", kind)):
+        arguments: tuple[Any, ...] = typing.get_args(kind)
         if typing.get_origin(kind) is list:
             return {"type": "array", "items": _json_schema(arguments[0])}
         return {"anyOf": [_json_schema(argument) for argument in arguments]}

@@ -108,7 +108,8 @@ class Scene:
         self.read: list[AgentEvent] = []
         self.reported: list[tuple[BaseException, str]] = []
         self.cancelling: int | None = None
-        self.raised: BaseException | None = None
+        self.cancelled = False
+        """The caller was cancelled while there was something to cancel."""
         self.signals: set[Any] = set()
         self.queued: list[str] = []
         self.controller = AbortController()
@@ -126,9 +127,7 @@ class Scene:
             "should_stop_after_turn": self.should_stop_after_turn,
             "on_error": lambda error, where: self.reported.append((error, where)),
         }
-        self.agent = Agent(
-            MODEL, stream_fn=self.stream_fn, tools=self.tools(), deps=self, **self.options
-        )
+        self.agent = Agent(MODEL, stream_fn=self.stream_fn, tools=TOOLS, deps=self, **self.options)
         for listener in (self.plain_listener(), self.async_listener(), self.plain_listener()):
             self.agent.subscribe(listener)
 
@@ -136,7 +135,7 @@ class Scene:
 
     async def _pass(self, place: str) -> None:
         self.faults(f"{place} begins")
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
         self.faults(f"{place} ends")
 
     async def convert_to_llm(self, messages: list[Any]) -> list[Any]:
@@ -195,41 +194,6 @@ class Scene:
 
         return listen
 
-    # tools -------------------------------------------------------------------------------
-
-    def tools(self) -> list[Any]:
-        @tool
-        async def quick(ctx: ToolContext) -> str:
-            self.faults("quick")
-            if "steered" not in self.queued:
-                self.queue("steered")
-            ctx.update("half")
-            return "quick result"
-
-        @tool
-        async def slow(ctx: ToolContext) -> str:
-            self.faults("slow begins")
-            for i in range(3):
-                ctx.update(f"{i}")
-                await asyncio.sleep(0.01)
-            self.faults("slow ends")
-            return "slow result"
-
-        @tool
-        def threaded(ctx: ToolContext) -> str:
-            ctx.update("in a thread")
-            self.faults("threaded")
-            return "threaded result"
-
-        @tool(execution_mode="sequential", timeout=5)
-        async def alone() -> str:
-            self.faults("alone begins")
-            await asyncio.sleep(0.01)
-            self.faults("alone ends")
-            return "alone result"
-
-        return [quick, slow, threaded, alone]
-
     # queues ------------------------------------------------------------------------------
 
     def queue(self, text: str, when: str = "after_batch") -> None:
@@ -278,7 +242,7 @@ class Scene:
             get_follow_up_messages=poll(self.agent._follow_up),
             on_undelivered=self.agent._steering.give_back,
         )
-        return AgentContext("", [], self.tools()), config
+        return AgentContext("", [], list(TOOLS)), config
 
     async def low_level_stream(self) -> None:
         self.heard = [self.read]
@@ -309,9 +273,45 @@ class Scene:
         self.controller.abort("enough")
 
 
+@tool
+async def quick(ctx: ToolContext) -> str:
+    scene: Scene = ctx.deps
+    scene.faults("quick")
+    if "steered" not in scene.queued:
+        scene.queue("steered")
+    ctx.update("half")
+    return "quick result"
+
+
+@tool
+async def slow(ctx: ToolContext) -> str:
+    ctx.deps.faults("slow begins")
+    for i in range(3):
+        ctx.update(f"{i}")
+        await asyncio.sleep(0.01)
+    ctx.deps.faults("slow ends")
+    return "slow result"
+
+
+@tool
+def threaded(ctx: ToolContext) -> str:
+    ctx.update("in a thread")
+    ctx.deps.faults("threaded")
+    return "threaded result"
+
+
+@tool(execution_mode="sequential", timeout=5)
+async def alone(ctx: ToolContext) -> str:
+    ctx.deps.faults("alone begins")
+    await asyncio.sleep(0.01)
+    ctx.deps.faults("alone ends")
+    return "alone result"
+
+
+TOOLS = [quick, slow, threaded, alone]
 MODEL = ScriptedModel().model
 
-MANY = "one piece of a long text after the other "
+MANY = "a long text by and by"
 
 
 def scripted(scene: Scene) -> StreamFn:
@@ -351,8 +351,8 @@ async def whole(scene: Scene) -> AsyncIterator[Any]:
 
 async def retried_then_calling(scene: Scene) -> AsyncIterator[Any]:
     scene.faults("the stream begins")
-    yield Retry(2, 4, 0.5, "overloaded")
-    await asyncio.sleep(0.5)
+    yield Retry(2, 4, 0.05, "overloaded")
+    await asyncio.sleep(0.05)
     yield Start()
     yield TextStart(0)
     for piece in ("a", "b", "c"):
@@ -402,7 +402,7 @@ async def slow_to_close(scene: Scene) -> AsyncIterator[Any]:
             yield TextDelta(0, piece)
         yield Done("stop", AssistantMessage([TextContent("ab")]))
     finally:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.05)
 
 
 SCENES: dict[str, Callable[[Scene], StreamFn]] = {
@@ -430,23 +430,27 @@ def abort(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> No
 
 
 def cancel(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
-    caller.cancel()
+    scene.cancelled |= caller.cancel()
+
+
+def soon(loop: VirtualTimeLoop, act: Callable[[], object]) -> None:
+    """Up to three rounds of the loop later, by turns, to fall into what the first strike began."""
+    rounds = loop.steps % 4
+
+    def wait() -> None:
+        nonlocal rounds
+        rounds -= 1
+        if rounds < 0:
+            act()
+        else:
+            loop.call_soon(wait)
+
+    wait()
 
 
 def cancel_twice(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
-    """The second time a few steps later, to find the run while it closes."""
-    caller.cancel()
-    steps = loop.strike_at % 4
-
-    def again() -> None:
-        nonlocal steps
-        steps -= 1
-        if steps < 0:
-            caller.cancel()
-        else:
-            loop.call_soon(again)
-
-    loop.call_soon(again)
+    cancel(scene, caller, loop)
+    soon(loop, caller.cancel)
 
 
 def cancel_again_and_again(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
@@ -457,6 +461,7 @@ def cancel_again_and_again(scene: Scene, caller: asyncio.Task[None], loop: Virtu
         nonlocal left
         left -= 1
         if caller.cancel() and left:
+            scene.cancelled = True
             loop.call_soon(again)
 
     again()
@@ -464,12 +469,12 @@ def cancel_again_and_again(scene: Scene, caller: asyncio.Task[None], loop: Virtu
 
 def abort_then_cancel(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
     scene.abort()
-    caller.cancel()
+    soon(loop, lambda: cancel(scene, caller, loop))
 
 
 def cancel_then_abort(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
-    caller.cancel()
-    scene.abort()
+    cancel(scene, caller, loop)
+    soon(loop, scene.abort)
 
 
 def abort_from_a_thread(scene: Scene, caller: asyncio.Task[None], loop: VirtualTimeLoop) -> None:
@@ -545,24 +550,30 @@ class Strikes:
         caller = loop.create_task(call())
         requests = -1
         struck = begun = False
+        struck_at = 0.0
 
         def strike() -> None:
-            nonlocal requests, struck, begun
+            nonlocal requests, struck, struck_at, begun
             if not caller.done():
                 struck = True
+                struck_at = loop.now
                 begun = bool(scene.heard[0])
                 requests = len(scene.requests)
                 self.strike(scene, caller, loop)
 
-        loop.strike = strike
-        loop.strike_at = loop.steps + at
+        def tick() -> None:
+            """Something else that the loop does: so there are steps in the middle of a wait."""
+            if not caller.done():
+                loop.call_later(0.007, tick)
+
+        tick()
+        loop.strikes[loop.steps + at] = strike
         await asyncio.wait({caller})
-        loop.strike_at = 0
+        loop.strikes.clear()
         if struck:
-            assert loop.struck_at_time is not None
-            took = loop.time() - loop.struck_at_time
+            took = loop.now - struck_at
             assert self.strike is interrupting_message or took <= GRACE_SECONDS + SMALL, took
-            if self.strike in CANCELS:
+            if scene.cancelled:
                 assert caller.cancelled(), "the caller's cancellation got lost"
             else:
                 assert caller.exception() is None, caller.exception()
@@ -744,7 +755,7 @@ def test_a_fault_in_any_call_of_foreign_code_leaves_a_run_that_is_whole(
 
     made = Injections(scene, "prompt", act, 1 + ACTS.index(act) % stride, stride).make_all()
 
-    assert made >= 150 // stride
+    assert made >= 100 // stride
 
 
 @pytest.mark.parametrize("act", RAISES, ids=lambda act: act.__name__)
@@ -752,7 +763,7 @@ def test_a_fault_in_any_call_of_foreign_code_leaves_a_run_that_is_whole(
 def test_a_fault_in_any_call_leaves_a_run_that_is_whole_whoever_watches_it(
     way_in: str, act: Act
 ) -> None:
-    assert Injections("raising", way_in, act, 1, 1).make_all() >= 50
+    assert Injections("raising", way_in, act, 1, 1).make_all() >= 40
 
 
 # -- other bad habits ------------------------------------------------------------------------

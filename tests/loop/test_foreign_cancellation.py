@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from loopwright import Agent
 from loopwright.models import Context, Model
-from loopwright.stream import AssistantStream
+from loopwright.stream import AssistantMessageEvent, AssistantStream
 from loopwright.testing import Call, Reply, ScriptedModel
 
 
@@ -41,13 +42,13 @@ async def test_nor_is_a_run_whose_source_hooks_listeners_and_tools_do() -> None:
         await _give_up_on_something()
         return "waited"
 
-    async def hook(*_: object) -> None:
+    async def hook(*_: object) -> Any:
         await _give_up_on_something()
 
     async def slowly(model: Model, context: Context, **options: Any) -> Any:
         stream = scripted.stream_fn(model, context, **options)
 
-        async def events() -> Any:
+        async def events() -> AsyncGenerator[AssistantMessageEvent, None]:
             async for event in stream:
                 await _give_up_on_something()
                 yield event

@@ -31,15 +31,13 @@ class Hang(AssertionError):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """See the module. `steps` counts callbacks; `strike` runs once, right before step `strike_at`,
-    outside of any task."""
+    """See the module. `steps` counts callbacks; what stands in `strikes` under a number runs right
+    before that step, outside of any task."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.steps = 0
-        self.strike_at = 0
-        self.strike: Callable[[], object] = lambda: None
-        self.struck_at_time: float | None = None
+        self.strikes: dict[int, Callable[[], object]] = {}
         self.complaints: list[str] = []
         """What asyncio complained about: exceptions nobody looked at, tasks destroyed early."""
         self.stuck = 0
@@ -63,9 +61,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def _step(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
         self.steps += 1
-        if self.steps == self.strike_at:
-            self.struck_at_time = self.now
-            self.strike()
+        if self.steps in self.strikes:
+            self.strikes.pop(self.steps)()
         if self.steps > MOST_STEPS:
             raise Hang(f"more than {MOST_STEPS} steps: the run goes round in circles")
         callback(*args)
@@ -128,9 +125,8 @@ class _JumpingSelector(selectors.SelectSelector):
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
-        if ready or (timeout is not None and timeout <= 0):
-            return ready
+        if timeout is not None and timeout <= 0:
+            return []  # threads put their callbacks into the queue; the socket is but a bell
         left = PATIENCE_SECONDS
         while self._loop.threads_at_work and left > 0:
             ready = super().select(0.01)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator
+from types import AsyncGeneratorType
 from typing import Any
 
 import pytest
@@ -381,3 +384,29 @@ async def test_what_comes_after_the_end_is_not_read() -> None:
     read = await all_of(AssistantStream.from_events([done, TextDelta(0, "late")]))
 
     assert read == [done]
+
+
+async def test_a_reading_left_by_break_is_closed_with_the_stream() -> None:
+    """Otherwise the garbage collector would have a task started for it, whenever it comes by."""
+    left_over: list[object] = []
+    stream = AssistantStream(Source(one_each(reply("a"))[0], reply("a")).run())
+    reading = aiter(stream)
+    await anext(reading)
+
+    await stream.aclose()
+
+    assert isinstance(reading, AsyncGeneratorType)
+    assert reading.ag_frame is None, "it has ended"
+    with pytest.raises(StopAsyncIteration):
+        await anext(reading)
+    async with AssistantStream(Source(reply("a")).run()) as other:
+        async for _ in other:
+            break
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(finalizer=left_over.append)
+    try:
+        del reading, stream, other
+        gc.collect()
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+    assert left_over == []

@@ -61,7 +61,8 @@ def _app() -> App:
         help="Ask a model, let it use tools, and see every step.",
         help_epilogue=EPILOGUE,
         help_format="plaintext",
-        usage='Usage: loopwright [OPTIONS] ["PROMPT"]\n       loopwright demo [--mode json]',
+        usage='Usage: loopwright [OPTIONS] ["PROMPT"]\n       loopwright demo [--mode json]\n'
+        "       loopwright models [SEARCH]\n       loopwright keys set PROVIDER",
         version=f"loopwright {__version__}",
         version_flags=["--version", "-v"],
         default_parameter=Parameter(negative=(), show_default=False),
@@ -72,6 +73,16 @@ def _app() -> App:
     )
     app.default(_ask)
     app.command(_demo, name="demo", help_epilogue="")
+    app.command(_models, name="models", help_epilogue="")
+    keys = App(
+        name="keys",
+        help="Keep keys in a file that only you can read; LOOPWRIGHT_HOME says where.",
+        help_epilogue="",
+    )
+    keys.command(_set_key, name="set")
+    keys.command(_list_keys, name="list")
+    keys.command(_remove_key, name="remove")
+    app.command(keys)
     return app
 
 
@@ -125,6 +136,56 @@ def _demo(*, mode: Mode = "text") -> ExitCode:
     from .demo import run_demo
 
     return asyncio.run(run_demo(mode))
+
+
+def _models(*search: str, providers: bool = False, mode: Mode = "text") -> ExitCode:
+    """List models: their context window, price and abilities, and whether there is a key.
+
+    Parameters
+    ----------
+    search
+        Words that all stand in the vendor, the id or the name.
+    providers
+        List vendors instead.
+    mode
+        "json" prints one model a line as JSON.
+    """
+    from .models_command import list_models, list_providers
+
+    return (list_providers if providers else list_models)(" ".join(search), mode)
+
+
+def _set_key(provider: str) -> ExitCode:
+    """Keep the key for a provider; it is asked for, or read from standard input.
+
+    Parameters
+    ----------
+    provider
+        Its id, as `loopwright models --providers` shows it.
+    """
+    from .keys_command import set_key
+
+    return set_key(provider)
+
+
+def _list_keys() -> ExitCode:
+    """List the providers something is kept for, never what."""
+    from .keys_command import list_keys
+
+    return list_keys()
+
+
+def _remove_key(provider: str) -> ExitCode:
+    """Forget what is kept for a provider.
+
+    Parameters
+    ----------
+    provider
+        Its id.
+    """
+    from .keys_command import remove_key
+
+    return remove_key(provider)
 
 
 def _print_usage_error(error: cyclopts.CycloptsError) -> None:

@@ -8,12 +8,24 @@ from typing import NamedTuple
 
 from ..errors import ConfigurationError, MissingExtra, MissingKey, ModelNotFound
 from ..models import Model, Models, Provider, ThinkingLevel
+from ..models.auth import key_status
 from .settings import MODEL_VARIABLE
 
 __all__ = ["Chosen", "choose_model"]
 
-_SDKS = {"openai-chat": ("openai", "openai")}
+_SDKS = {
+    "anthropic-messages": ("anthropic", "anthropic"),
+    "bedrock-converse": ("botocore", "bedrock"),
+    "google-gemini": ("httpx2", "google"),
+    "mistral": ("openai", "openai"),
+    "openai-chat": ("openai", "openai"),
+    "openai-responses": ("openai", "openai"),
+}
 """What a wire imports when it is first used -> the package, and the extra that brings it."""
+
+
+_EXAMPLES = ("anthropic", "google", "openai")
+"""Vendors that are named where none has a key: a list of all would help nobody."""
 
 
 class Chosen(NamedTuple):
@@ -54,9 +66,15 @@ def choose_model(
     provider = models.get_provider(model.provider)
     assert provider is not None
     if not models.has_key(provider.id):
+        if provider.key_hint or not provider.env:
+            raise MissingKey(
+                f"no key for {provider.display_name}",
+                hint=f"{provider.key_hint or 'it has no variable for one'}; {_local_hint()}",
+            )
         raise MissingKey(
             f"no API key for {provider.display_name}: {_variables(provider)} is not set",
-            hint=f"set {_variables(provider)}; {_local_hint()}",
+            hint=f"set {_variables(provider)}; or say `loopwright keys set {provider.id}`; "
+            f"{_local_hint()}",
         )
     _demand_packages(provider, model)
     return Chosen(model, level)
@@ -67,19 +85,20 @@ def _nothing_chosen(models: Models, user_file: Path) -> ConfigurationError:
         f"say `--model PROVIDER/MODEL`, or set {MODEL_VARIABLE} for all runs",
         _local_hint(),
     ]
-    for provider_id in models.provider_ids():
-        provider = models.get_provider(provider_id)
-        if provider is None or not provider.env:
-            continue
-        if models.has_key(provider_id):
-            lines.append(
-                f"there is a key for {provider.display_name}: `--model {provider_id}/...` works"
-            )
-        else:
-            lines.append(
-                f"for {provider.display_name}, set {_variables(provider)} "
-                f"and say `--model {provider_id}/...`"
-            )
+    known = [p for p in map(models.get_provider, models.provider_ids()) if p is not None and p.env]
+    statuses = {provider.id: key_status(provider) for provider in known}
+    with_key = [p for p in known if statuses[p.id].present and statuses[p.id].source]
+    lines += [
+        f"there is a key for {provider.display_name}: `--model {provider.id}/...` works"
+        for provider in with_key
+    ]
+    lines += [
+        f"for {provider.display_name}, set {_variables(provider)} "
+        f"and say `--model {provider.id}/...`"
+        for provider in known
+        if not with_key and provider.id in _EXAMPLES
+    ]
+    lines.append(f"`loopwright models` lists the models of {len(known)} vendors")
     lines.append(f"servers of your own go into {_short(user_file)}")
     return ConfigurationError("no model was chosen", hint="\n".join(lines))
 

@@ -26,6 +26,7 @@ from .hooks import default_convert_to_llm
 from .kernel import check_resumable, drive
 from .listeners import Listener, Listeners, hear_last, tell_rest
 from .model_choice import choose_model
+from .outbox import Outbox
 from .queues import MessageQueue, QueueInbox
 from .run import Run, StreamFn
 from .run_result import OutputT, RunResult
@@ -73,6 +74,7 @@ class Agent(Generic[OutputT]):
         "_config",
         "_follow_up",
         "_listeners",
+        "_outbox",
         "_state",
         "_steering",
         "_stream_fn",
@@ -163,6 +165,7 @@ class Agent(Generic[OutputT]):
         self._state.tools = tools
         self._state.messages = messages
         self._listeners = Listeners()
+        self._outbox = Outbox()
         self._steering = MessageQueue()
         self._follow_up = MessageQueue()
         self._active: _ActiveRun | None = None
@@ -272,8 +275,7 @@ class Agent(Generic[OutputT]):
         """One run. *ask*: the model is asked without a prompt. *polled*: steering has been."""
         state = self._state
         active = self._active = _ActiveRun()
-        state.is_streaming = True
-        state.error_message = None
+        state.begin_run()
         try:
             run = Run(
                 context=AgentContext(state.system_prompt, state.messages, list(state.tools)),
@@ -284,12 +286,13 @@ class Agent(Generic[OutputT]):
                 inbox=QueueInbox(self._config, self._steering, self._follow_up),
                 prompts=prompts,
                 answer=self._config.begin_answer(self._stream_fn),
+                outbox=self._outbox,
             )
             run.progress.extra_turn = ask
             run.progress.steering = [] if polled else None
             outcome = await drive(run)
         finally:
-            state.is_streaming = False
+            state.end_run()
             self._active = None
             active.end()
         output: OutputT | None = None if run.answer is None else run.answer.value
@@ -315,8 +318,14 @@ class Agent(Generic[OutputT]):
     async def wait_for_idle(self) -> None:
         """Return when no run is going on and its last listener is through."""
         active = self._active
-        if active is not None:
-            await active.wait()
+        if active is None:
+            return
+        if active.task is asyncio.current_task():
+            raise Misuse(
+                "wait_for_idle() was awaited inside the run it waits for, and would never return",
+                hint="a listener or hook cannot wait for its own run; do it after prompt()",
+            )
+        await active.wait()
 
     def reset(self) -> None:
         """Forget the transcript, the last error and both queues. Raises `AgentBusy` in a run."""
@@ -370,6 +379,8 @@ class Agent(Generic[OutputT]):
         The run waits for its listeners. One that raises is reported to `on_error` and changes
         nothing.
         """
+        if not callable(listener):
+            raise Misuse(f"a listener is a function, not {type(listener).__name__}")
         return self._listeners.add(listener)
 
     def _report(self, error: BaseException) -> None:
@@ -379,10 +390,11 @@ class Agent(Generic[OutputT]):
 class _ActiveRun:
     """The run that is going on: how to stop it, and who waits for its end."""
 
-    __slots__ = ("_ended", "controller")
+    __slots__ = ("_ended", "controller", "task")
 
     def __init__(self) -> None:
         self.controller = AbortController()
+        self.task = asyncio.current_task()
         self._ended: list[asyncio.Future[None]] = []
 
     def emitter(self, agent: Agent[Any]) -> Callable[[AgentEvent], Awaitable[None] | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..errors import Misuse
 from ..events import (
     AgentEvent,
     MessageEnd,
@@ -20,7 +21,7 @@ from ..events import (
 from ..messages import AgentMessage, AssistantMessage
 from ..models.model import Model, ThinkingLevel
 from .config import AgentLoopConfig
-from .tool import AgentTool, as_tool
+from .tool import AgentTool, as_tool, check_names
 
 __all__ = ["AgentState"]
 
@@ -30,12 +31,12 @@ class AgentState:
 
     __slots__ = (
         "_config",
+        "_error_message",
+        "_is_streaming",
         "_messages",
         "_pending",
         "_streaming",
         "_tools",
-        "error_message",
-        "is_streaming",
         "system_prompt",
     )
 
@@ -46,10 +47,8 @@ class AgentState:
         self._messages: list[AgentMessage] = []
         self._pending: dict[str, int] = {}  # how many calls with this id; ids may repeat
         self._streaming: MessageStart | MessageUpdate | None = None
-        self.is_streaming = False
-        """A run is going on, its last listeners included."""
-        self.error_message: str | None = None
-        """Why the last turn failed, or None."""
+        self._is_streaming = False
+        self._error_message: str | None = None
 
     @property
     def model(self) -> Model:
@@ -93,7 +92,24 @@ class AgentState:
 
     @messages.setter
     def messages(self, messages: Iterable[AgentMessage]) -> None:
-        self._messages = list(messages)
+        given = list(messages)
+        for message in given:
+            if not hasattr(message, "role"):
+                raise Misuse(
+                    f"a transcript is made of messages; {type(message).__name__} has no role",
+                    hint='UserMessage("...") says something as the user',
+                )
+        self._messages = given
+
+    @property
+    def is_streaming(self) -> bool:
+        """A run is going on, its last listeners included."""
+        return self._is_streaming
+
+    @property
+    def error_message(self) -> str | None:
+        """Why the last turn failed, or None."""
+        return self._error_message
 
     @property
     def streaming_message(self) -> AgentMessage | None:
@@ -104,6 +120,15 @@ class AgentState:
     def pending_tool_calls(self) -> frozenset[str]:
         """The ids of the calls that have started and not ended."""
         return frozenset(self._pending)
+
+    def begin_run(self) -> None:
+        """A run begins."""
+        self._is_streaming = True
+        self._error_message = None
+
+    def end_run(self) -> None:
+        """It is over, its last listeners included."""
+        self._is_streaming = False
 
     def apply(self, event: AgentEvent) -> None:
         """Take note of *event*, before any listener hears of it."""
@@ -122,22 +147,11 @@ class AgentState:
         elif isinstance(event, TurnEnd):
             message: AssistantMessage = event.message
             if message.stop_reason in ("error", "aborted"):
-                self.error_message = message.error_message
+                self._error_message = message.error_message
 
     def forget(self) -> None:
         """Clear the transcript and all traces of runs."""
         self._messages = []
         self._streaming = None
         self._pending.clear()
-        self.error_message = None
-
-
-def check_names(tools: Iterable[AgentTool[Any, Any]]) -> None:
-    """Raise `Misuse` if two tools share a name: the model could not tell them apart."""
-    from ..errors import Misuse
-
-    seen: set[str] = set()
-    for tool in tools:
-        if tool.name in seen:
-            raise Misuse(f"two tools are named {tool.name!r}; give one another name")
-        seen.add(tool.name)
+        self._error_message = None

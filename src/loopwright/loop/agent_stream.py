@@ -37,13 +37,14 @@ class AgentStream(Generic[OutputT]):
         self._taken: asyncio.Future[None] | None = None
         self._reading = True
         self._left = False
+        self._begun = False
 
     async def __aenter__(self) -> AgentStream[OutputT]:
         if self._task is not None:
             raise Misuse("a stream of events is entered once; call stream() again")
         loop = asyncio.get_running_loop()
         self._unsubscribe = self._subscribe(self._hand_over)
-        self._task = loop.create_task(self._start())
+        self._task = loop.create_task(self._drive())
         self._task.add_done_callback(lambda _: self._wake_reader())
         return self
 
@@ -99,7 +100,17 @@ class AgentStream(Generic[OutputT]):
         if self._taken is not None and not self._taken.done():
             self._taken.set_result(None)
 
+    async def _drive(self) -> RunResult[OutputT]:
+        self._begun = True  # events before this are of another run
+        try:
+            return await self._start()
+        except Misuse:
+            self._begun = False  # refused, because that other run is still going on
+            raise
+
     async def _hand_over(self, event: AgentEvent) -> None:
+        if not self._begun:
+            return
         if self._left:
             self._abort()  # again, since the run may not have begun when the reader left
         if not self._reading:

@@ -23,7 +23,12 @@ _TAKE_SIGNAL = {
     "finish_turn": 1,
     "should_stop_after_turn": 1,
 }
+_FUNCTIONS = frozenset({
+    "convert_to_llm", "get_api_key", "on_error", "get_steering_messages",
+    "get_follow_up_messages", "on_undelivered",
+})  # fmt: skip
 _CHOICES = {
+    "thinking_level": ("off", "minimal", "low", "medium", "high", "xhigh", "max"),
     "tool_execution": ("parallel", "sequential"),
     "steering_mode": ("one-at-a-time", "all"),
     "follow_up_mode": ("one-at-a-time", "all"),
@@ -143,6 +148,13 @@ class AgentLoopConfig:
             self._set_output_type(value)
         elif name == "convert_to_llm" and value is None:
             value = default_convert_to_llm
+        elif name in _FUNCTIONS and value is not None and not callable(value):
+            raise Misuse(f"{name} is a function, not {type(value).__name__}")
+        elif name == "model" and not isinstance(value, Model):
+            raise Misuse(
+                f"model is a Model, not {type(value).__name__}",
+                hint="Agent takes names; here, default_models().resolve(name) gives the Model",
+            )
         object.__setattr__(self, name, value)
 
     def _set_output_type(self, value: Any) -> None:
@@ -166,7 +178,7 @@ class AgentLoopConfig:
         """What one run over *stream_fn* needs to give a typed answer, if it is to give one."""
         if self._answer_format is None:
             return None
-        models: Any = getattr(stream_fn, "__self__", None)
+        models: Any = getattr(stream_fn, "__self__", stream_fn)  # a method of `Models`, or like one
         takes_schema = getattr(models, "takes_output_schema", None)
         native = bool(takes_schema is not None and takes_schema(self.model))
         return self._answer_format.begin(native=native)

@@ -17,7 +17,7 @@ import asyncio
 import copy
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -39,6 +39,7 @@ class _Slot:
 
     __slots__ = (
         "announced",
+        "args",
         "bound",
         "call",
         "ended",
@@ -57,6 +58,8 @@ class _Slot:
         self.tool: AgentTool[Any, Any] | None = None
         self.bound: BoundCall | None = None
         self.task: asyncio.Task[None] | None = None
+        self.args: Any = None
+        """What events show: a copy, since listeners must not change what is run."""
         self.overdue: asyncio.TimerHandle | None = None
         self.outcome: AgentToolResult | None = None
         self.terminate = False
@@ -82,6 +85,7 @@ class Batch:
         self.fatal: BaseException | None = None
         self._news: deque[tuple[_Slot, AgentToolResult | None]] = deque()
         self._open = 0  # calls of the present group that have not ended
+        self._at_gate = False  # `before_tool_call` is being awaited
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -107,9 +111,20 @@ class Batch:
         """A steering message is not willing to wait. May be called from any thread."""
         self.interrupted = True  # at once, so that a preflight in progress starts nothing more
         try:
-            self._loop.call_soon_threadsafe(self._wake)
+            self._loop.call_soon_threadsafe(self._heed_interrupt)
         except RuntimeError:  # the loop is gone, and the batch with it
             return
+
+    def _heed_interrupt(self) -> None:
+        self.controller.abort("interrupted by a steering message")
+        if self._at_gate:
+            self.run.interrupt.cut()  # a gate may wait for a person
+        self._wake()
+
+    def _heed_stop(self) -> None:
+        """The run is stopped: tools hear of it at once, whatever the kernel is waiting for."""
+        self.controller.abort(self.run.signal.reason)
+        self._wake()
 
     # -- running ------------------------------------------------------------------------------
 
@@ -119,7 +134,7 @@ class Batch:
         if run.inbox.urgent:
             self.interrupted = True
         run.inbox.watch(self.interrupt)
-        unregister = run.signal.on_abort(self._wake)
+        unregister = run.signal.on_abort(self._heed_stop)
         try:
             for group in self.groups():
                 for slot in group:
@@ -139,7 +154,8 @@ class Batch:
         if not slot.started:
             slot.started = True
             call = slot.call
-            await run.emit(ToolExecutionStart(call.id, call.name, call.arguments))
+            slot.args = _copied(call.arguments)
+            await run.emit(ToolExecutionStart(call.id, call.name, slot.args))
         if slot.outcome is None and slot.bound is None:
             slot.outcome = self._look_up(slot)
             gate = run.config.hook("before_tool_call")
@@ -181,6 +197,7 @@ class Batch:
         args = copy.deepcopy(call.arguments if bound is None else bound.args)
         question = BeforeToolCall(self.reply, call, args, run.context)
         verdict: BeforeToolCallResult | None = None
+        self._at_gate = True
         try:
             verdict = await run.call(gate, question, run.signal)
             _check_type(verdict, BeforeToolCallResult, "before_tool_call")
@@ -190,6 +207,8 @@ class Batch:
             report_fault(run, error, "before_tool_call")
             fault = wording.hook_raised("before_tool_call", call.name, error)
             slot.outcome = slot.outcome or wording.refused(fault)
+        finally:
+            self._at_gate = False
         if self.stopped:
             slot.outcome = self._stopped_result()
         if verdict is None or slot.outcome is not None or slot.tool is None:
@@ -221,13 +240,17 @@ class Batch:
                 else:
                     await self._update(slot, partial)
             if deadline is not None:
-                left_behind = self._loop.time() >= deadline
+                late = self._loop.time() >= deadline
+                left_behind: list[asyncio.Task[None]] = []
                 for slot in group:
-                    if not slot.ended and (slot.task is None or left_behind):
+                    if not slot.ended and (slot.task is None or late):
                         slot.outcome = slot.outcome or self._stopped_result()
                         if slot.task is not None:
                             slot.task.cancel()  # lets go of a thread that does not return
+                            left_behind.append(slot.task)
                         await self._end(slot)
+                if left_behind:
+                    await asyncio.wait(left_behind, timeout=0.1)
             if self._open and not self._news:
                 await self._wait(deadline)
         self._raise_fatal()
@@ -268,6 +291,8 @@ class Batch:
             self._note_fatal(error)
             result = wording.raised(tool.name, error)
         slot.returned = True
+        if slot.overdue is not None:
+            slot.overdue.cancel()  # the tool kept its time; what a hook takes is not its fault
         hook = run.config.hook("after_tool_call")
         if hook is not None:
             result = await self._after(hook, slot, result)
@@ -374,7 +399,7 @@ class Batch:
 
     async def _update(self, slot: _Slot, partial: AgentToolResult) -> None:
         call = slot.call
-        await self.run.emit(ToolExecutionUpdate(call.id, call.name, call.arguments, partial))
+        await self.run.emit(ToolExecutionUpdate(call.id, call.name, slot.args, partial))
 
     async def _end(self, slot: _Slot) -> None:
         if slot.ended:
@@ -445,6 +470,16 @@ async def _within(
 def _check_type(value: Any, kind: type, hook: str) -> None:
     if value is not None and not isinstance(value, kind):
         raise TypeError(f"{hook} returned {type(value).__name__}, not {kind.__name__} or None")
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy of JSON data, several times faster than `copy.deepcopy`."""
+    if type(value) is dict:
+        fields = cast("dict[Any, Any]", value)
+        return {key: _copied(item) for key, item in fields.items()}
+    if type(value) is list:
+        return [_copied(item) for item in cast("list[Any]", value)]
+    return value
 
 
 def _changed(result: AgentToolResult, change: AfterToolCallResult) -> AgentToolResult:

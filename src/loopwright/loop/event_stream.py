@@ -10,13 +10,12 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from ..errors import Misuse
 from ..events import AgentEvent
 from ..messages import AgentMessage
 from ..signals import AbortController, AbortSignal
 from .config import AgentLoopConfig
 from .context import AgentContext
-from .kernel import check_resumable, run_agent_loop, run_agent_loop_continue
+from .kernel import check_prompts, check_resumable, run_agent_loop, run_agent_loop_continue
 from .run import Emit, StreamFn
 from .stream_function import stream_function
 
@@ -30,7 +29,8 @@ class AgentEventStream:
         self._events: deque[AgentEvent] = deque()
         self._news: asyncio.Future[None] | None = None
         self._controller = AbortController()
-        self._task = asyncio.ensure_future(start(self._emit, self._controller.signal))
+        loop = asyncio.get_running_loop()  # before the coroutine is made, which needs one
+        self._task = asyncio.ensure_future(start(self._emit, self._controller.signal), loop=loop)
         self._task.add_done_callback(lambda _: self._wake())
 
     def _emit(self, event: AgentEvent) -> None:
@@ -103,8 +103,7 @@ def agent_loop(
     signal: AbortSignal | None = None,
 ) -> AgentEventStream:
     """Start a run and watch it. See `run_agent_loop`; needs a running event loop."""
-    if not prompts:
-        raise Misuse("there is nothing to say: the list of prompts is empty")
+    check_prompts(prompts)
     stream_fn = stream_function(stream_fn, config.model)
 
     async def start(emit: Emit, own: AbortSignal) -> list[AgentMessage]:

@@ -6,7 +6,7 @@ import logging
 
 from .hooks import OnError
 
-__all__ = ["report"]
+__all__ = ["in_words", "report"]
 
 _log = logging.getLogger("loopwright")
 
@@ -20,3 +20,11 @@ def report(on_error: OnError | None, error: BaseException, where: str) -> None:
             _log.exception("on_error raised while it was told of a fault in %s", where)
         return
     _log.error("%s raised", where, exc_info=(type(error), error, error.__traceback__))
+
+
+def in_words(error: BaseException) -> str:
+    """The text of *error*; with its name in front where the text alone says nothing."""
+    text = str(error)
+    if not text:
+        return type(error).__name__
+    return f"KeyError: {text}" if isinstance(error, KeyError) else text

@@ -128,6 +128,11 @@ class Interrupt:
             if self._asked:
                 self._take_back()
 
+    def cut(self) -> None:
+        """End the present await now, as if the signal had fired, if it may be cut off at all."""
+        if self._wait is not None:
+            self._strike_in(0)
+
     def _take_back(self) -> None:
         while self._asked:
             self._asked -= 1

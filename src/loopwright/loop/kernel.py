@@ -4,13 +4,16 @@
 and reports every one through `emit`, awaited, so that whoever listens is a barrier. Failures at
 run time never raise out of here: they become messages, events and a stop reason. What raises is a
 wrong call, an `emit` that raises, and the caller's own cancellation.
+
+The lists in `Progress` are shared on purpose: a step hands out the list that waits there, and saying
+a message takes it out.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from ..errors import Misuse, NothingToResume
 from ..events import AgentEnd, AgentStart, TurnEnd, TurnStart
@@ -19,9 +22,11 @@ from ..signals import AbortController, AbortSignal
 from .config import AgentLoopConfig
 from .context import AgentContext
 from .dispatch import report_fault, run_tools
+from .faults import in_words
 from .hooks import FinishTurn, TurnContext, TurnUpdate
 from .interrupt import Interrupted
-from .queues import CallbackInbox
+from .model_choice import choose_model
+from .queues import CallbackInbox, QueueName
 from .reply import stream_reply
 from .run import Emit, Run, RunOutcome, StreamFn
 from .stream_function import stream_function
@@ -39,7 +44,7 @@ from .transcript import (
 if TYPE_CHECKING:
     from .output import Answer
 
-__all__ = ["check_resumable", "drive", "run_agent_loop", "run_agent_loop_continue"]
+__all__ = ["check_prompts", "check_resumable", "drive", "run_agent_loop", "run_agent_loop_continue"]
 
 _CLOSING_SECONDS = 2.0
 
@@ -57,8 +62,7 @@ async def run_agent_loop(
     `emit` is called with each event and awaited; if it raises, the run ends at once and the
     exception comes out. *context* is not changed. Raises `Misuse` for an empty prompt list.
     """
-    if not prompts:
-        raise Misuse("there is nothing to say: the list of prompts is empty")
+    check_prompts(prompts)
     run = _low_level_run(context, config, emit, stream_fn, prompts)
     return (await drive(run, signal)).messages
 
@@ -79,6 +83,16 @@ async def run_agent_loop_continue(
     run = _low_level_run(context, config, emit, stream_fn)
     run.progress.extra_turn = True
     return (await drive(run, signal)).messages
+
+
+def check_prompts(prompts: Sequence[AgentMessage]) -> None:
+    """Raise `Misuse` unless *prompts* are messages, at least one."""
+    if not prompts:
+        raise Misuse("there is nothing to say: the list of prompts is empty")
+    if isinstance(prompts, str) or not all(hasattr(prompt, "role") for prompt in prompts):
+        raise Misuse(
+            "prompts are a list of messages", hint='[UserMessage("...")] says something as the user'
+        )
 
 
 def check_resumable(messages: Sequence[AgentMessage]) -> None:
@@ -128,11 +142,12 @@ async def drive(run: Run, signal: AbortSignal | None = None) -> RunOutcome:
     except GeneratorExit:  # the event loop is gone; nothing can be awaited any more
         run.batch = None
         raise
-    except Exception:  # only emit raises here, and it is not called again
+    except Exception:  # emit raised, and is not called again
         run.finished = True
         raise
     except BaseException:  # most likely the caller's cancellation
-        await _close(run)
+        if not run.emit_raised:
+            await _close(run)
         raise
     finally:
         try:
@@ -167,13 +182,19 @@ async def _advance(run: Run) -> None:
                     await _deliver(run, messages)
                 case Finish():
                     await _finish(run)
+                case _:
+                    assert_never(step)
         except Interrupted:
             continue  # a hook was cut off by a stop; the next step takes note of it
         except _HookFailed as failure:
             await _fail(run, failure.error)
+        except Exception as error:
+            if run.emit_raised or run.hook_failed:
+                raise
+            await _fail(run, error)  # a source or a hook gave something nobody thought of
 
 
-async def _poll(run: Run, queue: Any) -> None:
+async def _poll(run: Run, queue: QueueName) -> None:
     messages = await _ask(run, run.inbox.poll, queue)
     try:
         waiting: list[AgentMessage] = list(messages or ())
@@ -211,12 +232,15 @@ def _adopt(run: Run, update: TurnUpdate) -> None:
     if update.context is not None and update.context is not run.context:
         run.use(update.context)
     if update.model is not None:
-        run.model = update.model
+        run.model, level = choose_model(update.model)
+        run.thinking_level = level or run.thinking_level
     if update.thinking_level is not None:
         run.thinking_level = update.thinking_level
 
 
 async def _deliver(run: Run, messages: list[AgentMessage]) -> None:
+    """Say *messages*, taking each out of the list in `Progress` that it waits in: what is left
+    there when the run is stopped has not been said."""
     while messages:
         await run.announce(messages.pop(0))
 
@@ -227,13 +251,16 @@ async def _end_turn(run: Run) -> None:
     assert reply is not None
     turn = TurnContext(reply, run.results, run.context, run.new_messages)
     finish = run.config.hook("finish_turn")
-    verdict: FinishTurn | None = None
+    verdict: Any = None
     if finish is not None and not run.hook_failed:
         grace = run.grace_seconds if run.signal.aborted else 0.0
         try:
             verdict = await _ask(run, finish, turn, run.signal, grace=grace)
         except Interrupted:
             verdict = None
+        if not isinstance(verdict, FinishTurn | None):
+            said = type(verdict).__name__
+            raise _HookFailed(TypeError(f"finish_turn returns a FinishTurn or None, not {said}"))
     run.notice_stop()
     normal = progress.stopped_by is None
     if normal:
@@ -279,11 +306,16 @@ def _demand_answer(run: Run, answer: Answer) -> None:
 
 async def _finish(run: Run) -> None:
     progress = run.progress
-    if progress.steering:
-        run.inbox.give_back("steering", progress.steering)
-    if progress.follow_up:
-        run.inbox.give_back("follow_up", progress.follow_up)
+    limit = run.config.max_turns
+    if progress.stopped_by is None and limit is not None and run.turns >= limit and run.inbox.waits:
+        progress.stopped_by = "max_turns"  # the message came while the last turn was told of
     run.finished = True
+    for queue, messages in (("steering", progress.steering), ("follow_up", progress.follow_up)):
+        if messages:
+            try:
+                await run.call(run.inbox.give_back, queue, messages, grace=run.grace_seconds)
+            except Exception as error:  # noqa: BLE001 - on_undelivered is foreign code
+                report_fault(run, error, "on_undelivered")
     await run.emit(AgentEnd(run.new_messages))
 
 
@@ -315,6 +347,7 @@ async def _fail(run: Run, error: Exception) -> None:
     if progress.stopped_by is not None and progress.turn != "open":
         report_fault(run, error, "a hook of an ending run")
         return
+    report_fault(run, error, "a hook that ended the run")
     progress.stopped_by = progress.stopped_by or "error"
     if progress.turn == "answered" and run.reply is not None:
         progress.turn = "closed"
@@ -324,7 +357,7 @@ async def _fail(run: Run, error: Exception) -> None:
         run.results = []
         await run.emit(TurnStart())
     reason = "aborted" if run.signal.aborted else "error"
-    run.reply = run.made_up_reply(str(error) or type(error).__name__, reason)
+    run.reply = run.made_up_reply(in_words(error), reason)
     progress.turn = "answered"
     await run.announce(run.reply)
 

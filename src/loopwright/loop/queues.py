@@ -6,6 +6,7 @@ between leaves it queued. All methods may be called from any thread.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
 
@@ -20,11 +21,13 @@ QueueName = Literal["steering", "follow_up"]
 class MessageQueue:
     """First in, first out; *urgent* messages jump the queue and ask for an interruption."""
 
-    __slots__ = ("_messages", "_urgent", "on_urgent")
+    __slots__ = ("_lock", "_messages", "_urgent", "_urgent_taken", "on_urgent")
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._messages: list[AgentMessage] = []  # short, and much smaller than a deque
-        self._urgent = 0
+        self._urgent = 0  # how many of the first ones are urgent
+        self._urgent_taken = 0  # how many of those that were taken last
         self.on_urgent: Callable[[], object] | None = None
         """Called when an urgent message arrives, in the thread that brought it."""
 
@@ -38,30 +41,36 @@ class MessageQueue:
 
     def put(self, message: AgentMessage, *, urgent: bool = False) -> None:
         """Add *message*; urgent ones go before all others, in their own order."""
-        if not urgent:
-            self._messages.append(message)
-            return
-        self._messages.insert(self._urgent, message)
-        self._urgent += 1
+        with self._lock:
+            if not urgent:
+                self._messages.append(message)
+                return
+            self._messages.insert(self._urgent, message)
+            self._urgent += 1
         if self.on_urgent is not None:
             self.on_urgent()
 
     def take(self, mode: Literal["one-at-a-time", "all"]) -> list[AgentMessage]:
         """Remove and return the oldest message, or all of them."""
-        taken: list[AgentMessage] = []
-        while self._messages and (mode == "all" or not taken):
-            taken.append(self._messages.pop(0))
-        self._urgent = max(0, self._urgent - len(taken))
-        return taken
+        with self._lock:
+            count = len(self._messages) if mode == "all" else 1
+            taken, self._messages = self._messages[:count], self._messages[count:]
+            self._urgent_taken = min(self._urgent, len(taken))
+            self._urgent -= self._urgent_taken
+            return taken
 
     def give_back(self, messages: list[AgentMessage]) -> None:
-        """Put messages that were taken but not said back to the front."""
-        self._messages[:0] = messages
+        """Put the last of those that were taken, which were not said, back to the front."""
+        with self._lock:
+            self._messages[:0] = messages
+            self._urgent += min(self._urgent_taken, len(messages))
+            self._urgent_taken = 0
 
     def clear(self) -> None:
         """Forget everything that waits."""
-        self._messages.clear()
-        self._urgent = 0
+        with self._lock:
+            self._messages.clear()
+            self._urgent = 0
 
     def waiting(self) -> tuple[AgentMessage, ...]:
         """What waits, oldest first."""
@@ -75,8 +84,8 @@ class Inbox(Protocol):
         """Fetch what should be said now; empty if nothing waits."""
         ...
 
-    def give_back(self, queue: QueueName, messages: list[AgentMessage]) -> None:
-        """The run ended before *messages* could be said."""
+    def give_back(self, queue: QueueName, messages: list[AgentMessage]) -> Any:
+        """The run ended before *messages* could be said. What this returns is awaited if it can."""
         ...
 
     @property
@@ -149,10 +158,10 @@ class CallbackInbox:
         )
         return [] if fetch is None else fetch()
 
-    def give_back(self, queue: QueueName, messages: list[AgentMessage]) -> None:
+    def give_back(self, queue: QueueName, messages: list[AgentMessage]) -> Any:
         """Hand them to `on_undelivered`, the caller's only way to keep them."""
-        if self._config.on_undelivered is not None:
-            self._config.on_undelivered(messages)
+        hook = self._config.on_undelivered
+        return None if hook is None else hook(messages)
 
     def watch(self, callback: Callable[[], object] | None) -> None:
         """Functions have no way to interrupt."""

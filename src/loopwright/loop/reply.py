@@ -18,13 +18,12 @@ from ..messages import (
     AgentMessage,
     AssistantMessage,
     Message,
-    ToolResultMessage,
     Usage,
-    UserMessage,
 )
-from ..models.handoff import MessageView, SendableTranscript, sendable
+from ..models.handoff import MessageView, sendable
 from ..models.model import Context
-from ..stream import AssistantStream, Done, Error, Retry, Start, StreamEvent
+from ..stream import AssistantStream, Done, Error, Retry, Start, StreamEvent, StreamWriter
+from .faults import in_words, report
 from .hooks import default_convert_to_llm
 from .interrupt import Interrupted
 from .run import Run
@@ -46,7 +45,8 @@ async def stream_reply(run: Run) -> None:
         except Interrupted:
             message = None
         except Exception as error:  # noqa: BLE001 - hooks and sources are foreign code
-            message = _failure(run, str(error) or type(error).__name__)
+            report(run.config.on_error, error, "asking the model")
+            message = _failure(run, in_words(error))
         else:
             message = await _read(run, stream)
     if message is None:
@@ -93,6 +93,8 @@ async def _request(run: Run) -> AssistantStream:
     if run.signal.aborted:  # it fired just as a hook was through
         raise Interrupted
     stream: Any = await run.call(partial(run.stream_fn, run.model, context, **options))
+    if isinstance(stream, StreamWriter):
+        stream = stream.stream
     if isinstance(stream, AssistantStream):
         return stream
     if isinstance(stream, AsyncIterable):
@@ -109,27 +111,12 @@ async def _sendable(run: Run) -> MessageView:
     config = run.config
     transform = config.hook("transform_context")
     if transform is None and config.convert_to_llm is default_convert_to_llm:
-        return _grow_outbox(run)
+        return run.outbox.grow(run.context.messages, run.model)
     messages = list(run.context.messages)
     if transform is not None:
         messages = cast("list[AgentMessage]", await run.call(transform, messages, run.signal))
     converted = await run.call(config.convert_to_llm, messages)
     return sendable(cast("list[Message]", converted), run.model)
-
-
-def _grow_outbox(run: Run) -> MessageView:
-    outbox = run.outbox
-    model = run.model
-    if outbox is None or outbox.prepared_for != (model.provider, model.api, model.id):
-        outbox = run.outbox = SendableTranscript(model)
-        run.sent = 0
-    tail = run.context.messages[run.sent :]
-    run.sent = len(run.context.messages)
-    outbox.extend([message for message in tail if isinstance(message, _SAID_TO_MODELS)])
-    return outbox.view()
-
-
-_SAID_TO_MODELS = (UserMessage, AssistantMessage, ToolResultMessage)
 
 
 async def _read(run: Run, stream: AssistantStream) -> AssistantMessage | None:
@@ -151,9 +138,13 @@ async def _read(run: Run, stream: AssistantStream) -> AssistantMessage | None:
                     return None
                 if run.reply_is_open and type(event) not in _NOT_UPDATES:  # nearly always
                     run.last_event = event
-                    waiting = tell(MessageUpdate(event))
-                    if waiting is not None and hasattr(waiting, "__await__"):
-                        await run.interrupt.settle(waiting, run.grace_seconds)
+                    try:
+                        waiting = tell(MessageUpdate(event))
+                        if waiting is not None and hasattr(waiting, "__await__"):
+                            await run.interrupt.settle(waiting, run.grace_seconds)
+                    except BaseException as error:
+                        run.note_emit_raised(error)
+                        raise
                     continue
                 message = await _open_or_close(run, event)
                 if message is not None:
@@ -172,7 +163,10 @@ _NOT_UPDATES = frozenset({Start, Done, Error, Retry})
 async def _open_or_close(run: Run, event: StreamEvent) -> AssistantMessage | None:
     """Deal with an event that is no update. Returns the final message if it was the last."""
     if isinstance(event, Done):
-        return _checked(event.message)
+        message = event.message
+        if event.reason == "length" and message.stop_reason != "length":
+            message = msgspec.structs.replace(message, stop_reason="length")
+        return _checked(message)
     if isinstance(event, Error):
         return _failed(event)
     if isinstance(event, Retry):
@@ -212,9 +206,11 @@ def _checked(message: AssistantMessage) -> AssistantMessage:
 
 def _failed(event: Error) -> AssistantMessage:
     """`aborted` is said if and only if our own signal fired."""
-    if event.error.stop_reason != "error":
-        return msgspec.structs.replace(event.error, stop_reason="error")
-    return event.error
+    message = event.error
+    if message.stop_reason == "error" and message.error_message:
+        return message
+    text = message.error_message or "The model's reply ended with an error that gives no reason."
+    return msgspec.structs.replace(message, stop_reason="error", error_message=text)
 
 
 def _failure(run: Run, text: str) -> AssistantMessage:

@@ -17,15 +17,15 @@ import msgspec
 
 from ..events import AgentEvent, MessageEnd, MessageStart
 from ..messages import AgentMessage, AssistantMessage, StopReason, ToolResultMessage, Usage
-from ..models.handoff import SendableTranscript
 from ..signals import AbortController
 from ..stream import AssistantStream, StreamEvent
 from .config import AgentLoopConfig
 from .context import AgentContext
 from .hooks import Hook
 from .interrupt import GRACE_SECONDS, CancelledFromWithin, Interrupt
+from .outbox import Outbox
 from .queues import Inbox
-from .tool import AgentTool, as_tool
+from .tool import AgentTool, as_tool, check_names
 from .transcript import Progress, StoppedBy
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class Run:
         inbox: Inbox,
         prompts: Sequence[AgentMessage] = (),
         answer: Answer | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self.config = config
         self.answer = answer
@@ -93,9 +94,8 @@ class Run:
         self.reply_is_open = False
         self.last_event: StreamEvent | None = None
         self.hook_failed = False
-        # The sendable copy of the transcript, grown with it.
-        self.outbox: SendableTranscript | None = None
-        self.sent = 0
+        self.emit_raised = False
+        self.outbox = outbox or Outbox()
         self.controller = controller
         self.signal = controller.signal
         self.cause: _Cause | None = None
@@ -112,6 +112,7 @@ class Run:
     def use(self, context: AgentContext) -> None:
         """Work on a copy of *context* from now on."""
         tools = [as_tool(tool) for tool in context.tools]
+        check_names(tools)
         self.context = AgentContext(context.system_prompt, list(context.messages), tools)
         self.tools: dict[str, AgentTool[Any, Any]] = {tool.name: tool for tool in tools}
         self.specs = [tool.spec for tool in tools]
@@ -119,7 +120,7 @@ class Run:
             self.answer.refuse_clash(set(self.tools))
             self.tools[FINAL_ANSWER] = self.answer.tool
             self.specs.append(self.answer.tool.spec)
-        self.outbox = None
+        self.outbox.check(self.context.messages)
 
     # -- the clock ----------------------------------------------------------------------------
 
@@ -187,7 +188,8 @@ class Run:
             return f"The run took longer than run_timeout={self.config.run_timeout:g} seconds."
         if cause == "idle_timeout":
             return f"Nothing happened for idle_timeout={self.config.idle_timeout:g} seconds."
-        return "Operation aborted"
+        reason = self.signal.reason if cause == "abort" else None
+        return "Operation aborted" if reason is None else f"Operation aborted: {reason}"
 
     # -- reporting ----------------------------------------------------------------------------
 
@@ -195,10 +197,19 @@ class Run:
         """Report *event* and wait until everybody has dealt with it."""
         if self._idle_timer is not None:
             self._last_news = self._loop.time()
-        waiting = self.tell(event)
-        if waiting is not None and hasattr(waiting, "__await__"):
-            # After a stop a listener has a grace time: one that hangs must not keep the run.
-            await self.interrupt.settle(waiting, self.grace_seconds)
+        try:
+            waiting = self.tell(event)
+            if waiting is not None and hasattr(waiting, "__await__"):
+                # After a stop a listener has a grace time: one that hangs must not keep the run.
+                await self.interrupt.settle(waiting, self.grace_seconds)
+        except BaseException as error:
+            self.note_emit_raised(error)
+            raise
+
+    def note_emit_raised(self, error: BaseException) -> None:
+        """The callback itself has failed, unless it was the outside that cancelled it."""
+        if not isinstance(error, asyncio.CancelledError) or not self.interrupt.from_outside:
+            self.emit_raised = True
 
     async def announce(self, message: AgentMessage) -> None:
         """*message* appears and is part of the transcript."""

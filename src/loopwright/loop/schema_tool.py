@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from .agent_tool import AgentTool, ExecutionMode, Place, Replay
 from .calling import call_blocking, is_async, refuse_generator
@@ -16,6 +16,8 @@ from .signature import InvalidTool
 from .tool_context import ToolContext
 
 __all__ = ["SchemaTool"]
+
+_Form = Literal["args", "context", "class"]
 
 
 class SchemaTool(AgentTool[dict[str, Any], Any]):
@@ -40,7 +42,7 @@ class SchemaTool(AgentTool[dict[str, Any], Any]):
         self.replay = replay
         self._given = parameters
         self._function = run
-        self._wants_context = False
+        self._form: _Form = "args"
 
     @property
     def runs_in(self) -> Place:
@@ -48,7 +50,12 @@ class SchemaTool(AgentTool[dict[str, Any], Any]):
         return "loop" if self._is_async else "thread"
 
     async def _run(self, params: dict[str, Any], context: ToolContext) -> Any:
-        arguments = (params, context) if self._wants_context else (params,)
+        if self._form == "args":
+            arguments: tuple[Any, ...] = (params,)
+        elif self._form == "context":
+            arguments = (params, context)
+        else:
+            arguments = (context.tool_call_id, params, context.signal, context.update)
         if self._is_async:
             return await self._function(*arguments)
         return await call_blocking(self._function, *arguments)
@@ -61,7 +68,7 @@ class SchemaTool(AgentTool[dict[str, Any], Any]):
             )
         refuse_generator(self._function, self.name)
         self._is_async = is_async(self._function)
-        self._wants_context = _takes_two(self._function)
+        self._form = _form_of(self._function, self.name)
 
     def _contract(self) -> Contract:
         from .json_schema_check import contract_of_schema
@@ -72,18 +79,33 @@ class SchemaTool(AgentTool[dict[str, Any], Any]):
         return self.description
 
 
-def _takes_two(function: Callable[..., Any]) -> bool:
-    """Whether *function* is `(args, ctx)`: a second parameter with a default is its own affair."""
+def _form_of(function: Callable[..., Any], tool: str) -> _Form:
+    """Which of its three forms *function* has: `(args)`, `(args, ctx)`, or that of a class tool,
+    `(tool_call_id, args, signal, on_update)`. Raises `InvalidTool` for any other."""
     try:
-        signature = inspect.signature(function)
+        parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return False
-    positional = [
-        parameter
-        for parameter in signature.parameters.values()
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    if len(positional) < 2:
-        return False
-    second = positional[1]
-    return second.default is second.empty or second.name in ("ctx", "context")
+        return "args"
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters) and len(positional) < 2:
+        return "args"
+    if len(positional) == 4 and positional[0].name == "tool_call_id":
+        return "class"
+    required = [p for p in positional if p.default is p.empty]
+    if len(positional) >= 2 and _is_context(positional[1]) and len(required) <= 2:
+        return "context"
+    unfillable = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if len(positional) >= 1 and len(required) <= 1 and not unfillable:
+        return "args"
+    names = ", ".join(str(p) for p in parameters)
+    raise InvalidTool(
+        f"tool {tool!r}: execute takes ({names}), but is called with the arguments as one dict",
+        hint="a function of (args), (args, ctx) or (tool_call_id, args, signal, on_update)",
+    )
+
+
+def _is_context(parameter: inspect.Parameter) -> bool:
+    named = parameter.name in ("ctx", "context") or "ToolContext" in str(parameter.annotation)
+    return named or (
+        parameter.default is parameter.empty and parameter.annotation is parameter.empty
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import ModelNotFound, NoStreamFunction
+from ..errors import Misuse, ModelNotFound, NoStreamFunction
 from ..models.model import Model
 from .run import StreamFn
 
@@ -19,8 +19,10 @@ def set_default_stream_fn(stream_fn: StreamFn | None) -> None:
 
 def stream_function(given: StreamFn | None, model: Model) -> StreamFn:
     """The function that will serve *model*. Raises `NoStreamFunction` naming the remedies."""
-    chosen = given or _default
+    chosen = given if given is not None else _default
     if chosen is not None:
+        if not callable(chosen):
+            raise Misuse(f"stream_fn is a function, not {type(chosen).__name__}")
         return chosen
     from ..models import default_models
 

@@ -7,9 +7,10 @@ import from.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
+from ..errors import Misuse
 from .agent_tool import AgentTool, ExecutionMode, Replay
 from .arguments import ArgumentsRejected, BoundCall
 from .function_tool import FunctionTool
@@ -97,3 +98,12 @@ def as_tool(thing: Any) -> AgentTool[Any, Any]:
         f"{thing!r} (a {type(thing).__name__}) was given as a tool",
         hint="a tool is a function, or an instance of an AgentTool subclass",
     )
+
+
+def check_names(tools: Iterable[AgentTool[Any, Any]]) -> None:
+    """Raise `Misuse` if two tools share a name: the model could not tell them apart."""
+    seen: set[str] = set()
+    for made in tools:
+        if made.name in seen:
+            raise Misuse(f"two tools are named {made.name!r}; give one another name")
+        seen.add(made.name)

@@ -1,8 +1,8 @@
 """What a transcript asks for now. Pure: the rules of the loop, testable without one.
 
 `next_step` reads where the run stands and names the one thing to do next; the kernel does it and
-asks again. After a crash, an abort or a cancellation the same question has the same answer, so
-that ending a run properly is nothing but going on with it.
+asks again. After an abort or a cancellation the same question has the same answer, so that ending
+a run properly is nothing but going on with it.
 
     closed ── a poll found messages, or an answer is owed ──▶ open ── the model replied ──▶ answered
       ▲  │ nothing is left to do                                                               │

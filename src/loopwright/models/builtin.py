@@ -1,7 +1,6 @@
-"""The vendors that are there without any set-up.                                       (data)
+"""The vendor that is there without any set-up.                                         (data)
 
-`local` runs a small model on this machine. A vendor with a key in the environment is served as
-soon as its row stands here or in a source added to `default_models()`.
+`local` runs a small model on this machine. All others stand in the table of vendors.py.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ __all__ = ["builtin_providers"]
 
 
 def builtin_providers() -> list[Provider]:
-    """Their rows; nothing is started or imported for them."""
-    return [_local(), _openai()]
+    """Its row; nothing is started or imported for it."""
+    return [_local()]
 
 
 def _local() -> Provider:
@@ -50,21 +49,3 @@ def _local_is_installed() -> bool:
     from importlib.util import find_spec
 
     return find_spec("xllamacpp") is not None
-
-
-def _openai() -> Provider:
-    return Provider(
-        id="openai",
-        name="OpenAI",
-        api="openai-chat",
-        base_url="https://api.openai.com/v1",
-        env=("OPENAI_API_KEY",),
-        any_model=True,
-        flags={
-            "max_tokens_field": "max_completion_tokens",
-            "developer_role": True,
-            "store": True,
-            "prompt_cache_key": True,
-            "long_cache": True,
-        },
-    )

@@ -1,6 +1,8 @@
 """What a request cost, from its tokens and the model's rates.                                (pure)
 
 A rate that is not known makes the cost unknown, never 0. What the vendor itself reported wins.
+
+Not here: where rates come from (catalog.py, price_list.py, the user).
 """
 
 from __future__ import annotations
@@ -8,8 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from ..messages import Cost, Usage
+from .model import Model
 
-__all__ = ["priced"]
+__all__ = ["priced", "rates_for"]
 
 
 def priced(usage: Usage, rates: Cost | None) -> Usage:
@@ -25,6 +28,28 @@ def priced(usage: Usage, rates: Cost | None) -> Usage:
     known = [part for part in parts if part is not None]
     total = sum(known) if len(known) == len(parts) else None
     return msgspec.structs.replace(usage, cost=Cost(*parts, total))
+
+
+def rates_for(model: Model, usage: Usage, *, long_cache: bool = False) -> Cost | None:
+    """The rates of *model* for a request with *usage*: those of its tier, and what a cache costs
+    that keeps for an hour (*long_cache*). None if nothing is known."""
+    rates, base = model.cost, model.cost
+    if rates is None or base is None:
+        return None
+    tokens = usage.input + usage.cache_read + usage.cache_write
+    for tier in model.cost_tiers:
+        if tokens > tier.above:
+            rates = tier.cost
+    if not long_cache or model.long_cache_write is None:
+        return rates
+    write: float | None = model.long_cache_write
+    if rates is not base:  # a tier raises it as it raises the short cache's rate, if that is known
+        write = (
+            write * rates.cache_write / base.cache_write
+            if rates.cache_write and base.cache_write
+            else None
+        )
+    return msgspec.structs.replace(rates, cache_write=write)
 
 
 def _part(tokens: int, rate: float | None) -> float | None:

@@ -17,7 +17,7 @@ from .model import Model, ThinkingLevel
 from .provider import Provider
 from .thinking import LEVELS
 
-__all__ = ["ProviderDirectory", "ProviderSource"]
+__all__ = ["ProviderDirectory", "ProviderSource", "check_in_service"]
 
 
 class ProviderSource(Protocol):
@@ -96,17 +96,20 @@ class ProviderDirectory:
         provider, rest = self._split(reference)
         if provider is None:
             return self._by_model_id(reference)
+        check_in_service(provider)
         if not rest:
             if provider.models:
                 return provider.models[0], None
+            some = [f"{provider.id}/{model.id}" for model in provider.known_models()[:3]]
             raise ModelNotFound(
                 f"{reference!r} names a provider, but no model",
-                hint=f"write {provider.id}/<model>",
+                hint=f"write {provider.id}/<model>{f', such as {some[0]}' if some else ''}",
             )
         base, level = _without_level(rest)
-        exact = {model.id: model for model in provider.models}
-        if rest in exact:
-            return exact[rest], None
+        if level is not None:
+            exact = next((m for m in provider.known_models() if m.id == rest), None)
+            if exact is not None:
+                return exact, None
         found = provider.get_model(base)
         if found is None:
             raise self._not_found(provider, base)
@@ -116,6 +119,7 @@ class ProviderDirectory:
         """The vendor to ask for *model*. Raises `ModelNotFound` if there is none."""
         provider = self.get_provider(model.provider)
         if provider is not None:
+            check_in_service(provider)
             return provider
         if model.base_url:  # a model that says itself where it is needs no row
             return Provider(
@@ -151,7 +155,8 @@ class ProviderDirectory:
 
     def _no_provider(self, name: str) -> ModelNotFound:
         wanted = name.partition("/")[0].partition(":")[0]
-        near = _near(wanted, self.provider_ids())
+        near = [f"{vendor}/{name}" for vendor in self._vendors_of(name)][:3]
+        near += _near(wanted, self.provider_ids())
         names = [f"{p.id}/{m.id}" for p in self._providers.values() for m in p.models]
         near += [n for n in _near(name, [*names, *(n.partition("/")[2] for n in names)])
                  if n not in near]  # fmt: skip
@@ -159,21 +164,47 @@ class ProviderDirectory:
             hint = f"did you mean {' or '.join(map(repr, near))}?"
         else:
             hint = (
-                f"known providers: {', '.join(self.provider_ids()) or 'none'}; add another with "
+                f"known providers: {_some(self.provider_ids()) or 'none'}; add another with "
                 "Models().add(Provider.openai_compatible(id, base_url=...))"
             )
         if wanted != name:
             return ModelNotFound(f"no provider is named {wanted!r} (in {name!r})", hint=hint)
         return ModelNotFound(f"no provider or model is named {name!r}", hint=hint)
 
+    def _vendors_of(self, model_id: str) -> list[str]:
+        found: list[str] = []
+        for source in self._sources:
+            vendors_of = getattr(source, "vendors_of", None)  # only tables with lists have it
+            if vendors_of is not None:
+                found += vendors_of(model_id)
+        return found
+
     def _not_found(self, provider: Provider, model_id: str) -> ModelNotFound:
-        known = [model.id for model in provider.models]
+        known = [model.id for model in provider.known_models()]
         near = _near(model_id, known)
         if near:
             hint = f"did you mean {' or '.join(repr(f'{provider.id}/{n}') for n in near)}?"
         else:
             hint = f"it has: {', '.join(known[:8])}{' and more' if len(known) > 8 else ''}"
+        if provider.listed is not None:
+            hint += (
+                f"; one that is newer than our list goes into models.toml, or is asked for with "
+                f"Model({provider.id!r}, {model_id!r}, {provider.api!r})"
+            )
         return ModelNotFound(f"no model named {model_id!r} at provider {provider.id!r}", hint=hint)
+
+
+def check_in_service(provider: Provider) -> None:
+    """Raise `ModelNotFound` for a vendor that is no more."""
+    if provider.retired:
+        raise ModelNotFound(
+            f"{provider.display_name} ended its service on {provider.retired}",
+            hint="`loopwright models` lists the vendors that are there",
+        )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
 def _without_level(name: str) -> tuple[str, ThinkingLevel | None]:

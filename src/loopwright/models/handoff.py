@@ -107,6 +107,16 @@ class MessageView(Sequence[Message]):
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
+    def __add__(self, other: Iterable[Message]) -> list[Message]:
+        return [*self, *other]
+
+    def __radd__(self, other: Iterable[Message]) -> list[Message]:
+        return [*other, *self]
+
+    def copy(self) -> list[Message]:
+        """A list of the messages, to be changed at will."""
+        return list(self)
+
     def __repr__(self) -> str:
         return repr(list(self))
 

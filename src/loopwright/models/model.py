@@ -13,9 +13,16 @@ from msgspec import Struct
 from ..messages import Cost, Message
 from ..records import Record
 
-__all__ = ["Context", "Model", "ThinkingLevel", "ToolSpec"]
+__all__ = ["Context", "CostTier", "Model", "ThinkingLevel", "ToolSpec"]
 
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+class CostTier(Record):
+    """The rates of a request whose input, cached tokens included, is more than `above` tokens."""
+
+    above: int
+    cost: Cost
 
 
 class Model(Record):
@@ -35,6 +42,16 @@ class Model(Record):
     thinking_levels: dict[str, str | None] | None = None
     """Our level -> the vendor's word; None where that level is not offered."""
     cost: Cost | None = None
+    cost_tiers: list[CostTier] = []
+    """What requests with a long input cost instead, the shortest first."""
+    long_cache_write: float | None = None
+    """US dollars per million tokens put into a cache that keeps them for an hour."""
+    flags: dict[str, Any] | None = None
+    """Quirks of this model alone, by name; they come before its vendor's."""
+    deprecated_on: str | None = None
+    """The day (ISO 8601) on which its vendor gives it up."""
+    successor: str | None = None
+    """The vendor's id of the model to use then."""
 
 
 class ToolSpec(Record):

@@ -10,27 +10,29 @@ Not here: vendors (provider.py), dialects (wires), the rules of trying again (re
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from ..errors import ConfigurationError, Misuse, ModelError
+from ..errors import AuthenticationFailed, ConfigurationError, Misuse, ModelError
 from ..messages import AssistantMessage
 from ..stream import AssistantMessageEvent, AssistantStream, Done, Error, ReplyBuilder
 from .abort import AbortWatch
-from .auth import resolve_key
+from .auth import renewed_key, resolve_key
 from .clients import Clients
-from .costs import priced
 from .directory import ProviderDirectory
 from .failures import classify, redact
+from .fallback import FallbackModels
 from .handoff import sendable
 from .model import Context, Model
 from .offline import check_request_allowed
+from .price_list import price_list
 from .provider import Endpoint, Provider
 from .retry import BatchSource, RetryPolicy, retrying
 from .wires import COMMON_OPTIONS, Response, WireCall, known_wires, load_wire
@@ -47,6 +49,7 @@ class ResponseHead(msgspec.Struct, frozen=True):
 
     status: int
     headers: dict[str, str]
+
 
 _MADE_THEIR_DIALECT = frozenset({"openai", "anthropic", "google", "google-vertex"})
 
@@ -85,7 +88,7 @@ class Models(ProviderDirectory):
             return False
         if "output_schema" not in load_wire(model.api).options:
             return False
-        flags = provider.dialect(model.api).flags
+        flags = provider.flags_for(model)
         return bool(flags.get("output_schema", model.provider in _MADE_THEIR_DIALECT))
 
     # -- asking ---------------------------------------------------------------------------------
@@ -126,6 +129,16 @@ class Models(ProviderDirectory):
         """Ask *model* and wait for the whole reply. Look at its stop reason: a failed request
         gives a message, too."""
         return await self.stream(model, context, **options).result()
+
+    def with_fallback(self, models: Iterable[Model | str]) -> FallbackModels:
+        """The same, with *models* to be asked in turn if the one asked for cannot answer now.
+
+        `Agent("acme/large", stream_fn=models.with_fallback(["other/small"]))` is all it takes.
+        Raises `ModelNotFound` at once for a name that means nothing. See fallback.py.
+        """
+        return FallbackModels(
+            self, models, attempt=self._attempt, sleep=self._sleep, random=self._random
+        )
 
     async def aclose(self) -> None:
         """Close all connections. Not needed under `asyncio.run`, which tells us when a loop ends;
@@ -172,10 +185,12 @@ class Models(ProviderDirectory):
                 batch = decoder.feed(chunk)
                 if decoder.ended:
                     await _drain(chunks)
-                    yield self._closing(batch, model, secrets)
+                    await price_list().ready()
+                    yield self._closing(batch, provider, call, secrets)
                     return
                 yield batch
-            yield self._closing(decoder.finish(), model, secrets)
+            await price_list().ready()
+            yield self._closing(decoder.finish(), provider, call, secrets)
         except Exception as error:  # noqa: BLE001 - vendors' libraries and hooks raise anything
             yield [self._failed(error, builder, model, secrets)]
         finally:
@@ -215,7 +230,17 @@ class Models(ProviderDirectory):
             changed = await _resolved(on_payload(msgspec.json.decode(body), model))
             if changed is not None:
                 body = msgspec.json.encode(changed)
-        response = await wire.send(call, body)
+        if provider.price_list is not None:
+            price_list().load()
+        try:
+            response = await wire.send(call, body)
+        except Exception as error:
+            key = await self._key_instead(error, provider, call)
+            if key is None:
+                raise
+            call.endpoint = dataclasses.replace(call.endpoint, api_key=key)
+            secrets.add(call.endpoint)
+            response = await wire.send(call, body)
         on_response = options.get("on_response")
         if on_response is not None:
             try:
@@ -229,37 +254,60 @@ class Models(ProviderDirectory):
     async def _endpoint(
         self, provider: Provider, model: Model, options: Mapping[str, Any]
     ) -> tuple[Endpoint, Mapping[str, Any]]:
-        prepared = await provider.prepare() if provider.prepare is not None else Endpoint(None)
-        dialect = provider.dialect(model.api)
-        key = options.get("api_key") or prepared.api_key
+        if provider.prepare is None or options.get("base_url"):
+            prepared = Endpoint(None)  # a request that says where it goes needs nothing brought up
+        else:
+            prepared = await provider.prepare()
+        dialect, env = provider.dialect(model.api), options.get("env")
+        headers = {
+            name: provider.address.fill(value, provider.display_name, env)
+            for name, value in provider.headers.items()
+        }
+        key = None if options.get("api_key") else prepared.api_key
         if not key:
             key = await resolve_key(provider, options)
         endpoint = Endpoint(
             base_url=options.get("base_url")
             or prepared.base_url
             or model.base_url
-            or dialect.base_url,
-            api_key=cast("str | None", key),
-            headers={**provider.headers, **prepared.headers, **(options.get("headers") or {})},
+            or provider.address.base_url(dialect.base_url, provider.display_name, env),
+            api_key=key,
+            headers={**headers, **prepared.headers, **(options.get("headers") or {})},
             model_id=prepared.model_id or dialect.flags.get("deployments", {}).get(model.id),
         )
-        return endpoint, dialect.flags
+        flags = provider.flags_for(model)
+        return endpoint, {**flags, **prepared.flags} if prepared.flags else flags
+
+    async def _key_instead(
+        self, error: Exception, provider: Provider, call: WireCall
+    ) -> str | None:
+        """A new token where *error* says that the old one is refused; None for all else."""
+        failure = classify(error, now=self._clock())
+        if not isinstance(failure, AuthenticationFailed) or failure.status != 401:
+            return None
+        return await renewed_key(provider, call.options, call.endpoint.api_key)
 
     # -- endings --------------------------------------------------------------------------------
 
     def _closing(
-        self, batch: list[AssistantMessageEvent], model: Model, secrets: _Secrets
+        self,
+        batch: list[AssistantMessageEvent],
+        provider: Provider,
+        call: WireCall,
+        secrets: _Secrets,
     ) -> list[AssistantMessageEvent]:
         """*batch*, whose last event closes the stream, with the price and without secrets."""
-        last = batch[-1]
+        last, model = batch[-1], call.model
+        asked_long = call.options.get("cache") == "long"
+        long_cache = asked_long and call.flags.get("long_cache") is not False
         if type(last) is Done:
-            usage = priced(last.message.usage, model.cost)
+            usage = price_list().priced(last.message.usage, model, provider, long_cache=long_cache)
             if usage is not last.message.usage:
                 batch[-1] = Done(last.reason, msgspec.structs.replace(last.message, usage=usage))
         elif type(last) is Error:
             message = last.error
             text = _named(model, secrets.cut(message.error_message or "the request failed"))
-            usage = priced(message.usage, model.cost)
+            usage = price_list().priced(message.usage, model, provider, long_cache=long_cache)
             message = msgspec.structs.replace(message, error_message=text, usage=usage)
             batch[-1] = msgspec.structs.replace(last, error=message)
         return batch
@@ -331,8 +379,11 @@ async def _drain(chunks: Any) -> None:
 
 @cache
 def default_models() -> Models:
-    """The vendors that need no set-up: the small local model, and those whose key is in the
-    environment. One for the whole process, made when first asked for."""
+    """The vendors that are known: the small local model, and those of the table, which are served
+    as soon as there is a key. One for the whole process, made when first asked for."""
     from .builtin import builtin_providers
+    from .vendors import vendor_table
 
-    return Models(builtin_providers())
+    models = Models(builtin_providers())
+    models.add_source(vendor_table())
+    return models

@@ -14,7 +14,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from ..stream import AssistantStream
+from .addresses import Address
+from .catalog import snapshot_of
 from .model import Context, Model
 
 __all__ = ["Dialect", "Endpoint", "KeySource", "Provider", "StreamFn"]
@@ -55,6 +59,8 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     model_id: str | None = None
     """The name the host knows the model by, where it differs from the model's own id."""
+    flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Quirks of this place, before all others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +95,20 @@ class Provider:
     """A stand-in that reaches nobody; it works where real requests are forbidden."""
     ready: Callable[[], bool] | None = field(default=None, repr=False)
     """Whether it can serve here and now without a key of the user's; None: the key decides."""
+    listed: Callable[[], Mapping[str, Model]] | None = field(default=None, repr=False)
+    """Further models, from a list that is read when it is wanted; those in `models` come before."""
+    overrides: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Quirks the user sets: on every wire, and before those of a single model."""
+    address: Address = field(default_factory=Address)
+    """How the environment completes or replaces the base URLs."""
+    identities: tuple[tuple[str, ...], ...] = ()
+    """Variables that, all of a group together, stand for an identity in place of a key."""
+    key_hint: str | None = None
+    """What to know about its keys, where it takes none that can simply be asked for."""
+    price_list: str | None = None
+    """Its name in the price list of genai-prices."""
+    retired: str | None = None
+    """The day (ISO 8601) on which it ended; such a vendor is refused."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.\-]+", self.id):
@@ -136,6 +156,11 @@ class Provider:
         """The name for people."""
         return self.name or self.id
 
+    @property
+    def apis(self) -> list[str]:
+        """The wires it speaks, the default one in front."""
+        return [self.api, *[dialect.api for dialect in self.other_dialects]]
+
     def dialect(self, api: str) -> Dialect:
         """What the row says about the wire *api*; bare defaults for one it does not name."""
         if api == self.api:
@@ -145,11 +170,37 @@ class Provider:
                 return dialect
         return Dialect(api)
 
+    def flags_for(self, model: Model) -> Mapping[str, Any]:
+        """The quirks of a request to *model*: the wire's, the model's own, the user's."""
+        flags = self.dialect(model.api).flags
+        if not model.flags and not self.overrides:
+            return flags
+        return {**flags, **(model.flags or {}), **self.overrides}
+
+    def known_models(self) -> list[Model]:
+        """Its models as far as they are known: those in `models`, then the list's."""
+        if self.listed is None:
+            return list(self.models)
+        own = {model.id for model in self.models}
+        return [
+            *self.models,
+            *[model for model in self.listed().values() if model.id not in own],
+        ]
+
     def get_model(self, model_id: str) -> Model | None:
-        """The model *model_id*, made up if any may be asked for; None if the vendor has no such."""
+        """The model *model_id*: a known one, a dated or fine-tuned form of one, or made up if any
+        may be asked for; None if the vendor has no such."""
         for model in self.models:
             if model.id == model_id:
                 return model
+        if self.listed is not None:
+            listed = self.listed()
+            found = listed.get(model_id)
+            if found is not None:
+                return found
+            base = listed.get(snapshot_of(model_id) or "")
+            if base is not None:
+                return msgspec.structs.replace(base, id=model_id, name=None)
         return _unknown_model(self.id, model_id, self.api) if self.any_model and model_id else None
 
 

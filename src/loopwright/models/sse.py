@@ -14,7 +14,7 @@ import re
 
 __all__ = ["SseSplitter"]
 
-_NAMED_DATA = re.compile(rb"event: [^\n]*\ndata: ([^\n]+)\n\n")
+_NAMED_DATA = re.compile(rb"^event: [^\n]*\ndata: ([^\n]+)\n\n", re.MULTILINE)
 
 
 class SseSplitter:
@@ -34,6 +34,9 @@ class SseSplitter:
         if not chunk:
             return []
         if self._after_cr or b"\r" in chunk:
+            events = self._crlf_events(chunk)
+            if events is not None:
+                return events
             chunk = self._with_newlines(chunk)
             if not chunk:
                 return []
@@ -72,6 +75,33 @@ class SseSplitter:
         self._tail_is_newline = False
         return self._read(rest.split(b"\n")) if rest else []
 
+    def _crlf_events(self, chunk: bytes) -> list[bytes] | None:
+        """The road of bodies that are blocks of one line "data: ..." with CRLF throughout, as
+        Google's are; None, with nothing done, if there is anything else in there."""
+        pieces = self._pieces
+        if self._after_cr or len(pieces) > 1 or (pieces and b"\n" in pieces[0]):
+            return None
+        if (  # one event in one read
+            not pieces
+            and chunk[-4:] == b"\r\n\r\n"
+            and chunk[:6] == b"data: "
+            and chunk.count(b"\n") == chunk.count(b"\r") == 2
+        ):
+            return [chunk[6:-4]] if len(chunk) > 10 else []
+        end = chunk.rfind(b"\r\n\r\n") + 4
+        rest = chunk[end:]
+        if end < 4 or b"\r" in rest or b"\n" in rest:
+            return None
+        whole = pieces[0] + chunk[:end] if pieces else chunk[:end]
+        if whole[:6] != b"data: ":
+            return None
+        events = whole[6:-4].split(b"\r\n\r\ndata: ")
+        if not whole.count(b"\n") == whole.count(b"\r") == 2 * len(events):
+            return None
+        pieces[:] = [rest] if rest else []
+        self._tail_is_newline = False
+        return events if b"" not in events else [data for data in events if data]
+
     def _with_newlines(self, chunk: bytes) -> bytes:
         """*chunk* with LF for every kind of line end; a CRLF may be cut in the middle."""
         if self._after_cr and chunk[:1] == b"\n":
@@ -101,8 +131,14 @@ class SseSplitter:
                 data.append(b"")
             elif line[:8] == b"\xef\xbb\xbfdata:":  # a byte order mark may stand at the start
                 return self._read([line[3:], *lines[lines.index(line) + 1 :]])
-            elif line and line[:1] != b":" and not line.startswith((b"event:", b"id:", b"retry:")):
-                self.stray = (self.stray or line)[:SHOWN_BYTES]
+            elif (
+                line
+                and line[:1] != b":"
+                and len(self.stray) < SHOWN_BYTES
+                and not line.startswith((b"event:", b"id:", b"retry:"))
+            ):
+                joined = self.stray + b"\n" + line if self.stray else line
+                self.stray = joined[:SHOWN_BYTES]
         joined = b"\n".join(data)
         return [joined] if joined else []
 

@@ -10,7 +10,9 @@ Not here: making events (ReplyBuilder, StreamWriter), or deciding to try again (
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from types import AsyncGeneratorType
 from typing import Any, Literal, Protocol, cast
 
 import msgspec
@@ -57,6 +59,7 @@ class AssistantStream:
         "_head",
         "_last",
         "_next",
+        "_reader",
         "_result",
         "_task",
         "_timer",
@@ -68,6 +71,7 @@ class AssistantStream:
         iterator = source.__aiter__()
         self._next: Callable[[], Any] = iterator.__anext__
         self._close: Callable[[], Any] | None = getattr(iterator, "aclose", None)
+        self._reader: weakref.ref[AsyncGeneratorType[AssistantMessageEvent, None]] | None = None
         self._head = head
         self._adopt: Callable[[Any], StreamEvent] | None = None
         self._unread: list[AssistantMessageEvent] = []  # of the current batch, last one first
@@ -103,7 +107,9 @@ class AssistantStream:
     # -- reading ------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[AssistantMessageEvent]:
-        return self._one_by_one()
+        reader = cast("AsyncGeneratorType[AssistantMessageEvent, None]", self._one_by_one())
+        self._reader = weakref.ref(reader)  # it holds us
+        return reader
 
     async def _one_by_one(self) -> AsyncGenerator[AssistantMessageEvent, None]:
         self._task = None
@@ -148,6 +154,8 @@ class AssistantStream:
             batch: Any = await self._next()
             if self._adopt is not None:
                 batch = [self._adopt(batch)]
+            elif type(batch) is not list or (batch and not isinstance(batch[-1], StreamEvent)):
+                batch = _as_batch(batch)
         except StopAsyncIteration:
             batch = [self._failed(_INCOMPLETE, kind="incomplete_stream", retryable=True)]
         except asyncio.CancelledError:
@@ -158,7 +166,7 @@ class AssistantStream:
                 self._wake()
                 raise
             batch = [self._aborted() if ours else self._failed(_FROM_WITHIN)]
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a source is anybody's code
             batch = [self._failed(_text_of(error))]
         except BaseException as error:
             self._waiting = False
@@ -172,10 +180,15 @@ class AssistantStream:
                 raise asyncio.CancelledError
             batch = [self._aborted()]
         if batch:
-            self._last = last = batch[-1]
+            events = cast("list[AssistantMessageEvent]", batch)
+            self._last = last = events[-1]
             if type(last) is Done or type(last) is Error:
-                return await self._end(batch)
-        return batch
+                said: Any = last.message if isinstance(last, Done) else last.error
+                if not isinstance(said, AssistantMessage):
+                    kind = type(said).__name__
+                    events[-1] = self._failed(f"the closing event holds no message, but a {kind}")
+                return await self._end(events)
+        return cast("list[AssistantMessageEvent]", batch)
 
     async def result(self) -> AssistantMessage:
         """The final message, whatever its stop reason. Reads what has not been read."""
@@ -204,12 +217,17 @@ class AssistantStream:
         self._strike()
 
     async def aclose(self) -> None:
-        """Leave early: the source is closed at once, in this task."""
+        """Leave early: the source is closed at once, in this task, and iterating is over."""
         if self._waiting:
             self.cancel()  # another task reads; its reading ends, and closes the source
-        elif self._result is None:
+            return
+        if self._result is None:
             self._cancelled = True
             await self._end([self._aborted()])
+        reader = self._reader() if self._reader is not None else None
+        if reader is not None and not reader.ag_running:
+            # Left by `break`, it would wait for the garbage collector, which starts a task for it.
+            await reader.aclose()
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -302,6 +320,16 @@ class AssistantStream:
     ) -> Error:
         message = msgspec.structs.replace(self._partial(), stop_reason=reason, error_message=text)
         return Error(reason, message, retryable, None, kind)
+
+
+def _as_batch(given: Any) -> list[AssistantMessageEvent]:
+    """What a source gave that is no list of events; one event alone is taken as a list of one."""
+    if isinstance(given, StreamEvent):
+        return [cast("AssistantMessageEvent", given)]
+    raise TypeError(
+        f"a stream's source gives lists of stream events, not {type(given).__name__}; for single "
+        "events use AssistantStream.from_events(...)"
+    )
 
 
 def _error_of(event: AssistantMessageEvent) -> AssistantMessage:

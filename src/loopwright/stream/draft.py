@@ -12,6 +12,7 @@ Not here: events, and how the pieces arrive.
 from __future__ import annotations
 
 import copy
+
 import msgspec
 
 from ..messages import AssistantMessage, TextContent, ThinkingContent, ToolCall

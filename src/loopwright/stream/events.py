@@ -7,7 +7,6 @@ comes last and once. `Retry` comes before `Start`, when a request failed and wil
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, dataclass_transform
 
 import msgspec
@@ -62,21 +61,21 @@ class _EventMeta(RecordMeta):
 
             type.__setattr__(made, "partial", property(partial))
             type.__setattr__(made, "_source", property(read_slot))
-            type.__setattr__(made, "_set_source", staticmethod(slot.__set__))
-            type.__setattr__(made, "_set_at", staticmethod(made.__dict__["_at"].__set__))
         return made
 
 
 class StreamEvent(Record, metaclass=_EventMeta, tag_field="type", eq=False, gc=False):
-    """A change to the reply. Two events are equal when they say the same."""
+    """A change to the reply. Two events are equal when they say the same.
+
+    Write them with `to_dict` or `to_json`: an event holds the draft its partial is built from,
+    which msgspec's own encoders do not know.
+    """
 
     type: ClassVar[str] = ""
     _unwritten_: ClassVar[frozenset[str]] = frozenset({"partial"})
 
     if TYPE_CHECKING:
         _source: ClassVar[object]
-        _set_source: ClassVar[Callable[[StreamEvent, object], None]]
-        _set_at: ClassVar[Callable[[StreamEvent, int], None]]
 
     def to_dict(self, camel: bool = False, *, partials: bool = False) -> dict[str, Any]:
         """As plain data. `partial` is left out unless asked for: with it in every event, the
@@ -256,12 +255,12 @@ def stream_event_from_dict(data: dict[str, Any]) -> AssistantMessageEvent:
 
 
 text_delta_source = TextDelta.__dict__["_source"].fget
-"""`source_of` for the event that there are most of, without a lookup."""
+"""What a `TextDelta` was given as its partial, without a lookup: there are very many of them."""
 
 
 def attach(event: StreamEvent, draft: Draft, at: int) -> StreamEvent:
-    """Give an event that was made without a partial its place in *draft*."""
+    """An event that was made without a partial, with its place in *draft*; a new one, since the
+    same event may be given again by the next reply."""
     if getattr(event, "_source", event) is None:  # the property is missing on closing events
-        event._set_source(event, draft)  # pyright: ignore[reportPrivateUsage]
-        event._set_at(event, at)  # pyright: ignore[reportPrivateUsage]
+        return msgspec.structs.replace(event, partial=draft, _at=at)
     return event

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any, Literal, cast
 
+from ..errors import Misuse
 from ..messages import AssistantMessage, Usage
 from .assistant_stream import AssistantStream
 from .builder import ReplyBuilder
@@ -19,12 +20,18 @@ from .follower import Follower
 __all__ = ["StreamWriter"]
 
 
+def _wake(reader: asyncio.Future[None]) -> None:
+    if not reader.done():
+        reader.set_result(None)
+
+
 class StreamWriter:
-    """Pushes one reply into `stream`. Call it in the event loop that reads the stream.
+    """Pushes one reply into `stream`, from the loop that reads it or from one other thread.
 
     `text`, `thinking` and `tool_call` open and close blocks as needed; `done` or `error` must come
     last. Ready-made events can be pushed as well, but not mixed with the other methods. What is
-    written after the end, or after the reader cancelled, is dropped: look at `closed`.
+    written after the end, or after the reader cancelled, is dropped: look at `closed`. Used as an
+    async context manager it ends the reply whatever happens inside.
     """
 
     def __init__(self, *, api: str = "", provider: str = "", model: str = "") -> None:
@@ -35,6 +42,7 @@ class StreamWriter:
         self._wake: asyncio.Future[None] | None = None
         self._open: tuple[str, int] | None = None
         self._started = False
+        self._pushed = False
         self._ended = False
         self._left = False
         self.stream = AssistantStream(self._batches(), head=head)
@@ -45,7 +53,13 @@ class StreamWriter:
         return self._ended or self._left
 
     def push(self, event: AssistantMessageEvent) -> None:
-        """Hand on an event made elsewhere; its `partial` is followed if it has none."""
+        """Hand on an event made elsewhere; its `partial` is followed if it has none.
+
+        Raises `Misuse` after `text`, `thinking` or `tool_call`: two hands cannot write one reply.
+        """
+        if self._started:
+            raise Misuse("push() cannot be mixed with text(), thinking() or tool_call()")
+        self._pushed = True
         self._emit(cast("AssistantMessageEvent", self._follower.adopt(event)))
         if event.type in ("done", "error"):
             self._ended = True
@@ -83,8 +97,22 @@ class StreamWriter:
         self._emit(self._builder.error(text, retryable=retryable))
         self._ended = True
 
+    async def __aenter__(self) -> StreamWriter:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> bool:
+        """Leave; what was raised inside ends the reply with its words, and goes no further unless
+        it is a cancellation. A reply that was not ended is reported as broken off."""
+        if not self.closed:
+            self.error(str(error) or type(error).__name__ if error else "The reply broke off.")
+        return isinstance(error, Exception)
+
     def _block(self, kind: Literal["text", "thinking"] | None) -> int:
         """The index of an open block of *kind*; any other open block is closed first."""
+        if self._pushed:
+            raise Misuse("text(), thinking() and tool_call() cannot be mixed with push()")
         if not self._started:
             self._started = True
             self._emit(self._builder.start())
@@ -104,8 +132,17 @@ class StreamWriter:
         if self.closed:
             return
         self._batch.append(event)
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        reader = self._wake
+        if reader is None or reader.done():
+            return
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if here is reader.get_loop():
+            reader.set_result(None)
+        else:
+            reader.get_loop().call_soon_threadsafe(_wake, reader)
 
     async def _batches(self) -> AsyncGenerator[list[AssistantMessageEvent], None]:
         try:

@@ -26,6 +26,9 @@ __all__ = ["COMMON_OPTIONS", "Decoder", "Response", "Wire", "WireCall", "known_w
 
 _MODULES = {
     "anthropic-messages": "anthropic_messages",
+    "bedrock-converse": "bedrock_converse",
+    "google-gemini": "google_gemini",
+    "mistral": "mistral",
     "openai-chat": "openai_chat",
     "openai-responses": "openai_responses",
 }

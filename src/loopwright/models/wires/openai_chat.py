@@ -6,7 +6,8 @@ proxies and the reading of error answers stay the SDK's, while neither its reque
 stream objects cost anything. Its retries are off: ours serve all wires alike.
 
 Further flags read here: `session_affinity`, `extra_headers`, `key_header` (the header for the key,
-in place of `Authorization`), `path` (below the base URL, with `{model}` in it), `query`.
+in place of `Authorization`), `key_prefix` (what stands before it there), `path` (below the base
+URL, with `{model}` in it), `query`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ async def post(call: WireCall, path: str, body: bytes) -> OpenAIResponse:
     options: dict[str, Any] = {"headers": headers, "max_retries": 0}
     key_header = call.flags.get("key_header")
     if key_header and call.endpoint.api_key:
-        headers = {"Authorization": sdk.Omit(), key_header: call.endpoint.api_key, **headers}
+        key = call.flags.get("key_prefix", "") + call.endpoint.api_key
+        headers = {"Authorization": sdk.Omit(), key_header: key, **headers}
         # A client follows redirects without `Authorization`, but knows of no other secret header.
         options.update(headers=headers, follow_redirects=False)
     if call.flags.get("query"):

@@ -106,6 +106,7 @@ def usage_of(fields: dict[str, Any]) -> Usage:
         reasoning=reasoning,
         total_tokens=total if total is not None else prompt + completion,
         cost=Cost(total=float(cost)) if isinstance(cost, int | float) else Cost(),
+        doubtful=cache_read + cache_write > prompt,
     )
 
 

@@ -273,6 +273,8 @@ class ChatDecoder:
                 text = "".join([_part_text(piece) for piece in pieces])
                 if text:
                     self._think(text, events)
+                if isinstance(part.get("signature"), str):
+                    self._details.append({"type": "thinking", "signature": part["signature"]})
             elif kind == "text" and isinstance(part.get("text"), str) and part["text"]:
                 index = self._text if self._text >= 0 else self._open_text(events)
                 events.append(self._builder.text_delta(index, part["text"]))

@@ -20,7 +20,7 @@ from ...errors import Misuse
 from ...messages import AssistantMessage
 from ...records import clean_text, to_jsonable
 from ..model import ToolSpec
-from ..thinking import vendor_level
+from ..thinking import nearest_level, vendor_level
 from . import WireCall
 from .openai_chat_messages import MessageRules, encoded_messages, raw
 
@@ -165,9 +165,10 @@ def _level(call: WireCall) -> str | None:
 
 def _add_thinking(body: dict[str, Any], call: WireCall, level: str | None) -> None:
     """Switch thinking on or off, each host in its own words; see `thinking_format`."""
-    asked = call.options.get("reasoning")
+    wanted = call.options.get("reasoning")
     flags = call.flags
-    if asked is None:
+    asked = nearest_level(call.model, wanted)
+    if asked is None or call.model.thinking_levels == {}:
         return
     on = asked != "off"
     style = flags.get("thinking_format", "openai")
@@ -204,7 +205,7 @@ def _add_thinking(body: dict[str, Any], call: WireCall, level: str | None) -> No
         body["reasoning_effort"] = effort
     field = flags.get("thinking_budget_field")
     budgets: Mapping[str, int] = call.options.get("thinking_budgets") or {}
-    budget = budgets.get(asked)
+    budget = budgets.get(str(wanted), budgets.get(asked))
     if field and budget is not None and on:
         body[field] = budget
 

@@ -207,7 +207,10 @@ def _assistant(
         fields["reasoning_content"] = ""
     if not text and not calls:
         return None
-    fields["content"] = text or ("" if rules.content_never_null else None)
+    if fields.get("content"):  # thinking is a part of it
+        fields["content"] += [{"type": "text", "text": text}] if text else []
+    else:
+        fields["content"] = text or ("" if rules.content_never_null else None)
     if calls:
         written.has_calls = True
         fields["tool_calls"] = calls
@@ -223,8 +226,8 @@ def _replay(
         fields[rules.replay] = said
     elif rules.replay == "think-tags" and said:
         return f"<think>{said}</think>{text}"
-    elif rules.replay == "thinking-chunk" and said:
-        fields["thinking"] = [{"type": "thinking", "thinking": [{"type": "text", "text": said}]}]
+    elif rules.replay == "thinking-chunk":
+        fields["content"] = [_thinking_part(block) for block in thinking if block.thinking]
     elif rules.replay == "reasoning_details":
         details: list[Any] = []
         for block in thinking:
@@ -234,6 +237,16 @@ def _replay(
                 details.append({"type": "reasoning.text", "text": block.thinking})
         fields["reasoning_details"] = details
     return text
+
+
+def _thinking_part(block: ThinkingContent) -> dict[str, Any]:
+    part: dict[str, Any] = {
+        "type": "thinking",
+        "thinking": [{"type": "text", "text": block.thinking}],
+    }
+    if (block.thinking_signature or "").startswith('[{"type":"thinking"'):
+        part["signature"] = msgspec.json.decode(block.thinking_signature or "")[-1]["signature"]
+    return part
 
 
 def _tool_call(call: ToolCall, written: _Written, rules: MessageRules) -> dict[str, Any]:

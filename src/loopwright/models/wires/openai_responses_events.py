@@ -168,6 +168,7 @@ def usage_of(fields: Any) -> Usage | None:
         reasoning=reasoning,
         total_tokens=total if total is not None else read + written,
         cost=_cost(counts),
+        doubtful=cache_read + cache_write > read,
     )
 
 
