@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from loopwright import Agent
 from loopwright.errors import ConfigurationError, ModelNotFound, Overloaded, RateLimited
 from loopwright.messages import AssistantMessage, Cost, TextContent, ToolCall, Usage, UserMessage
 from loopwright.models import Context, Model, Models, Provider, default_models
@@ -293,6 +294,38 @@ async def test_retries_come_before_the_start_and_tell_attempt_delay_and_usage() 
     assert (first.attempt, first.max_attempts, first.usage) == (2, 4, spent)
     assert (second.attempt, second.delay_seconds) == (3, 7)
     assert slept == [0.5, 7]
+
+
+async def test_after_content_it_is_tried_again_only_if_the_caller_allows_that() -> None:
+    """The reader sees a `Retry`, then a `Start` with which the reply begins anew."""
+    script = ScriptedModel([Reply("Par", error=Overloaded("busy")), Reply("Paris")])
+    models = scripted_models(script, [])
+
+    stream = models.stream(script.model, CONTEXT, retry_after_content=True)
+    kinds = [event.type async for event in stream]
+
+    assert kinds == [
+        *("start", "text_start", "text_delta", "text_end", "retry"),
+        *("start", "text_start", "text_delta", "text_end", "done"),
+    ]
+    assert (await stream.result()).text == "Paris"
+
+
+async def test_an_agent_that_allows_it_keeps_only_the_reply_that_began_anew() -> None:
+    script = ScriptedModel([Reply("Par", error=Overloaded("busy")), Reply("Paris")])
+    agent = Agent(
+        script.model,
+        stream_fn=scripted_models(script, []).stream_simple,
+        stream_options={"retry_after_content": True},
+    )
+    kinds: list[str] = []
+    agent.subscribe(lambda event: kinds.append(event.type))
+
+    result = await agent.prompt("?")
+
+    assert (result.text, result.stop_reason) == ("Paris", "stop")
+    assert kinds.count("retry") == 1
+    assert kinds.count("message_start") == kinds.count("message_end") == 2
 
 
 async def test_nothing_is_tried_again_once_text_was_handed_on() -> None:

@@ -20,7 +20,7 @@ def priced(usage: Usage, rates: Cost | None) -> Usage:
     if rates is None or usage.cost.total is not None or not usage.known:
         return usage
     parts = (
-        _part(usage.input, rates.input),
+        _part(usage.input + (usage.tool_input or 0), rates.input),
         _part(usage.output, rates.output),
         _part(usage.cache_read, rates.cache_read),
         _part(usage.cache_write, rates.cache_write),

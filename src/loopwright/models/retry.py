@@ -1,7 +1,7 @@
 """One retry loop for all wires: whether to try again, after how long, and until when.
 
-A request is sent again only while nothing of the reply has been handed on, and only if the failure
-says that the same request may succeed later. Each attempt to come is reported as a `Retry`. The
+A request is sent again only if the failure says that the same request may succeed later, and only
+while nothing of the reply has been handed on, unless the caller allows it (`retry_after_content`). Each attempt to come is reported as a `Retry`. The
 wait is an ordinary await, so that an abort ends it at once. A vendor that asks for a longer wait
 than allowed ends the request right away, with the time it asked for.
 
@@ -36,6 +36,9 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     max_retries: int = DEFAULT_MAX_RETRIES
     max_delay_seconds: float | None = DEFAULT_MAX_DELAY_SECONDS
     """None: whatever the vendor asks for."""
+    after_content: bool = False
+    """Also try again when part of the reply was handed on: the reader then sees `Retry`, and after
+    it a `Start` with which the reply begins anew."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> RetryPolicy:
@@ -45,6 +48,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
         return cls(
             DEFAULT_MAX_RETRIES if retries is None else max(0, int(retries)),
             DEFAULT_MAX_DELAY_SECONDS if delay_ms is None else (delay_ms / 1000 or None),
+            bool(options.get("retry_after_content")),
         )
 
     def delay_seconds(self, failed_attempts: int, asked: float | None, chance: float) -> float:
@@ -74,6 +78,10 @@ async def retrying(
                 opening: list[AssistantMessageEvent] | None = []
                 async for batch in source:
                     if opening is None:
+                        if policy.after_content and _may_retry(batch, failed, policy):
+                            failure = batch.pop()  # pyright: ignore[reportAssignmentType]
+                            yield batch
+                            break
                         yield batch
                         continue
                     # Nothing was handed on yet. A bare start may still be followed by a failure.
@@ -85,10 +93,9 @@ async def retrying(
                     if type(last) is Error and all(
                         type(event) is Start or event is last for event in opening
                     ):
-                        failure = last
-                        if failed < policy.max_retries and last.retryable:
+                        if _may_retry(opening, failed, policy):
+                            failure = last
                             break
-                        failure = None
                     yield opening
                     opening = None
             finally:
@@ -111,6 +118,12 @@ async def retrying(
                 )
             ]
             await sleep(delay)
+
+
+def _may_retry(batch: list[AssistantMessageEvent], failed: int, policy: RetryPolicy) -> bool:
+    """Whether *batch* ends with a failure after which the request may be sent again."""
+    last = batch[-1] if batch else None
+    return isinstance(last, Error) and last.retryable and failed < policy.max_retries
 
 
 def _too_long(failure: Error, delay: float, limit: float) -> Error:

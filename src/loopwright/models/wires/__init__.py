@@ -36,7 +36,7 @@ _MODULES = {
 COMMON_OPTIONS = frozenset({
     "api_key", "reasoning", "thinking_budgets", "temperature", "max_tokens", "sampling_params",
     "tool_choice", "cache", "session_id", "headers", "metadata", "transport", "base_url", "env",
-    "timeout_ms", "max_retries", "max_retry_delay_ms", "on_payload", "on_response", "signal",
+    "timeout_ms", "max_retries", "max_retry_delay_ms", "retry_after_content", "on_payload", "on_response", "signal",
 })  # fmt: skip
 """Options of a stream function that every wire takes, each as far as its vendor allows."""
 
