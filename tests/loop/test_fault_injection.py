@@ -234,13 +234,17 @@ class Scene:
 
             return fetch
 
+        async def keep(messages: list[Any]) -> None:
+            self.agent._steering.give_back(messages)
+            await self._pass("on_undelivered")
+
         config = AgentLoopConfig(
             MODEL,
             deps=self,
             **self.options,
             get_steering_messages=poll(self.agent._steering),
             get_follow_up_messages=poll(self.agent._follow_up),
-            on_undelivered=self.agent._steering.give_back,
+            on_undelivered=keep,
         )
         return AgentContext("", [], list(TOOLS)), config
 

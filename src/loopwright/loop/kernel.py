@@ -309,14 +309,23 @@ async def _finish(run: Run) -> None:
     limit = run.config.max_turns
     if progress.stopped_by is None and limit is not None and run.turns >= limit and run.inbox.waits:
         progress.stopped_by = "max_turns"  # the message came while the last turn was told of
-    run.finished = True
-    for queue, messages in (("steering", progress.steering), ("follow_up", progress.follow_up)):
-        if messages:
-            try:
-                await run.call(run.inbox.give_back, queue, messages, grace=run.grace_seconds)
-            except Exception as error:  # noqa: BLE001 - on_undelivered is foreign code
-                report_fault(run, error, "on_undelivered")
+    if progress.steering:
+        messages, progress.steering = progress.steering, []
+        await _give_back(run, "steering", messages)
+    if progress.follow_up:
+        messages, progress.follow_up = progress.follow_up, []
+        await _give_back(run, "follow_up", messages)
+    run.finished = True  # not before: an interruption while giving back comes here again
     await run.emit(AgentEnd(run.new_messages))
+
+
+async def _give_back(run: Run, queue: QueueName, messages: list[AgentMessage]) -> None:
+    try:
+        await run.call(run.inbox.give_back, queue, messages, grace=run.grace_seconds)
+    except Interrupted:
+        return
+    except Exception as error:  # noqa: BLE001 - on_undelivered is foreign code
+        report_fault(run, error, "on_undelivered")
 
 
 # -- when something goes wrong ---------------------------------------------------------------

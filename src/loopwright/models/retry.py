@@ -11,7 +11,7 @@ Not here: what counts as such a failure (failures.py).
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -75,29 +75,26 @@ async def retrying(
             source = attempt()
             failure: Error | None = None
             try:
-                opening: list[AssistantMessageEvent] | None = []
+                begun = False
+                held: list[AssistantMessageEvent] = []
                 async for batch in source:
-                    if opening is None:
-                        if policy.after_content and _may_retry(batch, failed, policy):
-                            failure = batch.pop()  # pyright: ignore[reportAssignmentType]
-                            yield batch
-                            break
+                    if begun and not policy.after_content:
                         yield batch
                         continue
                     # Nothing was handed on yet. A bare start may still be followed by a failure.
-                    opening += batch
-                    if not opening or (len(opening) == 1 and type(opening[0]) is Start):
+                    held += batch
+                    if not begun and (not held or (len(held) == 1 and type(held[0]) is Start)):
                         yield []
                         continue
-                    last = opening[-1]
-                    if type(last) is Error and all(
-                        type(event) is Start or event is last for event in opening
-                    ):
-                        if _may_retry(opening, failed, policy):
-                            failure = last
-                            break
-                    yield opening
-                    opening = None
+                    silent = not begun and all(type(e) is Start or e is held[-1] for e in held)
+                    if _may_retry(held, failed, policy) and (silent or policy.after_content):
+                        failure = cast("Error", held.pop())
+                        if not silent:
+                            yield held
+                        break
+                    begun = True
+                    yield held
+                    held = []
             finally:
                 await source.aclose()
             if failure is None:
