@@ -209,9 +209,9 @@ class Terminal:
         os.close(inner)
         self.screen = ""
 
-    def read_until(self, text: str) -> str:
-        """Read what appears until *text* has; gives everything so far."""
-        while text not in self.screen:
+    def read_until(self, text: str, times: int = 1) -> str:
+        """Read what appears until *text* has, so many times; gives everything so far."""
+        while self.screen.count(text) < times:
             piece = self._read()
             assert piece, f"the program ended before it showed {text!r}:\n{self.screen}"
             self.screen += piece

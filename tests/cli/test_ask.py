@@ -360,8 +360,10 @@ def test_ctrl_c_stops_an_answer_and_the_conversation_goes_on(
     screen.read_until("Once upon a")
     screen.type("\x03")
     screen.read_until("aborted\r\n")
+    screen.read_until("> ", times=2)
     screen.type("Just say hello.\r")
     screen.read_until("Hello.\r\n")
+    screen.read_until("> ", times=3)
     screen.type("\x04")
 
     assert screen.end() == 0

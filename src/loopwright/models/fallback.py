@@ -135,7 +135,12 @@ class FallbackModels:
 
         own = RetryPolicy.from_options(options)
         others = len(chain) - 1
-        policy = _InTurn(own.max_retries + others, own.max_delay_seconds, others)
+        policy = _InTurn(
+            own.max_retries + others,
+            own.max_delay_seconds,
+            own.after_content,
+            others=others,
+        )
         source = retrying(attempt, policy, watch, sleep=self._sleep, random=self._random)
         failures: list[str] = []  # of the models that are not asked again
         try:
