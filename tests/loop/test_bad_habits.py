@@ -14,9 +14,7 @@ import pytest
 from tests.loop.scenes import Scene, check, scripted
 from tests.loop.virtual_time import VirtualTimeLoop
 
-from loopwright import (
-    tool,
-)
+from loopwright import tool
 from loopwright.events import AgentEvent
 from loopwright.messages import AssistantMessage
 from loopwright.testing import Call, Reply, ScriptedModel

@@ -14,9 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.loop.invariants import (
-    frozen_garbage,
-)
+from tests.loop.invariants import frozen_garbage
 from tests.loop.scenes import SCENES, WAYS_IN, Boom, Crash, Scene, check
 from tests.loop.virtual_time import VirtualTimeLoop
 

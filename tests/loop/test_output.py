@@ -198,3 +198,15 @@ def test_models_know_which_vendors_take_a_schema() -> None:
 
     assert not models.takes_output_schema(own_model)
     assert models.takes_output_schema(taking_model)
+
+
+async def test_a_correction_that_was_not_said_is_nobodys_message() -> None:
+    """A run that is stopped before it leaves nothing of ours in the queue of the user."""
+    model = ScriptedModel([Reply("hm"), final(answer=1)])
+    agent = Agent(model.model, stream_fn=model.stream_fn, output_type=int)
+    agent.subscribe(lambda event: agent.abort() if event.type == "turn_end" else None)
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, result.undelivered) == ("aborted", ())
+    assert not agent.has_queued_messages()

@@ -301,7 +301,8 @@ def _demand_answer(run: Run, answer: Answer) -> None:
         run.progress.stopped_by = "error"
         run.failure = f"The model gave no answer that fits the output type: {fault}"
     elif fault is not None:
-        run.progress.steering = [UserMessage([TextContent(fault)])]
+        run.correction = UserMessage([TextContent(fault)])
+        run.progress.steering = [run.correction]
 
 
 async def _finish(run: Run) -> None:
@@ -311,7 +312,8 @@ async def _finish(run: Run) -> None:
         progress.stopped_by = "max_turns"  # the message came while the last turn was told of
     if progress.steering:
         messages, progress.steering = progress.steering, []
-        await _give_back(run, "steering", messages)
+        theirs = [message for message in messages if message is not run.correction]
+        await _give_back(run, "steering", theirs)
     if progress.follow_up:
         messages, progress.follow_up = progress.follow_up, []
         await _give_back(run, "follow_up", messages)

@@ -76,6 +76,8 @@ class Run:
         self.config = config
         self.answer = answer
         self.failure: str | None = None
+        self.correction: AgentMessage | None = None
+        """What we ourselves are about to say about an answer that does not fit."""
         self.model = config.model
         self.thinking_level = config.thinking_level
         self.stream_fn = stream_fn

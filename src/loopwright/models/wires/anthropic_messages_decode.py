@@ -81,7 +81,8 @@ class MessagesDecoder:
 
     def feed(self, chunk: bytes) -> list[AssistantMessageEvent]:
         events: list[AssistantMessageEvent] = []
-        grow, decode = self._builder.text_delta, decode_event
+        texts: list[str] = []  # of the text that is open, still to be handed on
+        decode = decode_event
         data = b""
         try:
             for data in self._splitter.feed(chunk):
@@ -100,11 +101,20 @@ class MessagesDecoder:
                     and event.type == "content_block_delta"
                 ):
                     if delta.text:
-                        events.append(grow(self._text_at, delta.text))
-                elif self._read(event, events):
-                    break
+                        texts.append(delta.text)
+                    continue
+                if texts:
+                    events += self._builder.text_deltas(self._text_at, texts)
+                    texts = []
+                if self._read(event, events):
+                    return events
         except (WireError, msgspec.MsgspecError) as error:
+            if texts:
+                events += self._builder.text_deltas(self._text_at, texts)
             self._fail(events, _unreadable(error, data))
+            return events
+        if texts:
+            events += self._builder.text_deltas(self._text_at, texts)
         return events
 
     def finish(self) -> list[AssistantMessageEvent]:

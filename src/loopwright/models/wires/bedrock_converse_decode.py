@@ -92,7 +92,7 @@ class ConverseDecoder:
         events: list[AssistantMessageEvent] = []
         if not self._started and chunk and self._is_stray(chunk):
             return events
-        grow = self._builder.text_delta
+        texts: list[str] = []  # of the text that is open, still to be handed on
         payload = b""
         try:
             for head, payload in self._splitter.feed(chunk):
@@ -104,14 +104,25 @@ class ConverseDecoder:
                         event = _leniently(payload, DeltaEvent)
                     text = event.delta.text
                     if text and event.content_block_index == self._text_index:
-                        events.append(grow(self._text_at, text))
-                    else:
-                        self._grow(event.content_block_index, event.delta, events)
-                elif self._read(head, payload, events):
+                        texts.append(text)
+                        continue
+                    if texts:
+                        events += self._builder.text_deltas(self._text_at, texts)
+                        texts = []
+                    self._grow(event.content_block_index, event.delta, events)
+                    continue
+                if texts:
+                    events += self._builder.text_deltas(self._text_at, texts)
+                    texts = []
+                if self._read(head, payload, events):
                     return events
         except (WireError, *_NO_JSON) as error:
+            if texts:
+                events += self._builder.text_deltas(self._text_at, texts)
             self._fail(events, _unreadable(error, payload))
             return events
+        if texts:
+            events += self._builder.text_deltas(self._text_at, texts)
         if self._splitter.fault is not None:
             said = f"the answer is no sound event stream: {self._splitter.fault}"
             self._fail(events, WireError(said))

@@ -74,14 +74,29 @@ class ChatDecoder:
 
     def feed(self, chunk: bytes) -> list[AssistantMessageEvent]:
         events: list[AssistantMessageEvent] = []
+        texts: list[str] = []  # of the text that is open, still to be handed on
         data = b""
         try:
             for data in self._splitter.feed(chunk):
-                if self._read(data, events):
+                read = self._decode(data)
+                if read is not None and self._text >= 0:
+                    text = _only_text(read)  # nearly all chunks are more of the text that is open
+                    if text:
+                        texts.append(text)
+                        continue
+                if texts:
+                    events += self._builder.text_deltas(self._text, texts)
+                    texts = []
+                if self._read(read, data, events):
                     self.ended = True
-                    break
+                    return events
         except (WireError, *_NO_JSON) as error:
+            if texts:
+                events += self._builder.text_deltas(self._text, texts)
             self._fail(events, _unreadable(error, data))
+            return events
+        if texts:
+            events += self._builder.text_deltas(self._text, texts)
         return events
 
     def finish(self) -> list[AssistantMessageEvent]:
@@ -89,7 +104,7 @@ class ChatDecoder:
         data = b""
         try:
             for data in self._splitter.finish():
-                if self._read(data, events):
+                if self._read(self._decode(data), data, events):
                     self.ended = True
                     return events
         except WireError as error:
@@ -107,22 +122,23 @@ class ChatDecoder:
 
     # -- one event ----------------------------------------------------------------------------
 
-    def _read(self, data: bytes, events: list[AssistantMessageEvent]) -> bool:
-        """Add what *data* says to *events*. True if that was the end of the reply."""
+    def _decode(self, data: bytes) -> Chunk | None:
+        """*data* as a chunk; None for the mark of the end, and for what a host adds behind a
+        complete reply, which does not matter."""
         try:
-            chunk = decode_chunk(data)
+            return decode_chunk(data)
         except msgspec.MsgspecError:
-            if data.strip() == b"[DONE]":
-                self._end(events, marked=True)
-                return True
-            if self._finish is not None:
-                return False  # the reply is complete; what a host adds behind it does not matter
-            chunk = decode_leniently(data)
-        if self._text >= 0:  # nearly all chunks are more of the text that is open
-            text = _only_text(chunk)
-            if text:
-                events.append(self._builder.text_delta(self._text, text))
+            if self._finish is not None or data.strip() == b"[DONE]":
+                return None
+            return decode_leniently(data)
+
+    def _read(self, chunk: Chunk | None, data: bytes, events: list[AssistantMessageEvent]) -> bool:
+        """Add what *chunk* says to *events*. True if that was the end of the reply."""
+        if chunk is None:
+            if data.strip() != b"[DONE]":
                 return False
+            self._end(events, marked=True)
+            return True
         if not self._started:
             if chunk.error:
                 self._fail(events, failure_from_event(chunk.error))

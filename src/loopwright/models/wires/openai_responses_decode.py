@@ -97,14 +97,35 @@ class ResponsesDecoder:
 
     def feed(self, chunk: bytes) -> list[AssistantMessageEvent]:
         events: list[AssistantMessageEvent] = []
+        texts: list[str] = []  # of the text that is open, still to be handed on
         data = b""
         try:
             for data in self._splitter.feed(chunk):
-                if self._read(data, events):
+                delta = self._decode(data)
+                # The road of nearly all events: more of the text that is open.
+                if (
+                    delta is not None
+                    and delta.type == _TEXT_DELTA
+                    and self._text >= 0
+                    and delta.item_id == self._text_id
+                    and delta.content_index == self._text_part
+                    and delta.delta
+                ):
+                    texts.append(delta.delta)
+                    continue
+                if texts:
+                    events += self._builder.text_deltas(self._text, texts)
+                    texts = []
+                if self._read(delta, data, events):
                     self.ended = True
-                    break
+                    return events
         except (WireError, *_NO_JSON) as error:
+            if texts:
+                events += self._builder.text_deltas(self._text, texts)
             self._fail(events, _unreadable(error, data))
+            return events
+        if texts:
+            events += self._builder.text_deltas(self._text, texts)
         return events
 
     def finish(self) -> list[AssistantMessageEvent]:
@@ -112,7 +133,7 @@ class ResponsesDecoder:
         data = b""
         try:
             for data in self._splitter.finish():
-                if self._read(data, events):
+                if self._read(self._decode(data), data, events):
                     return events
             if not self._started and self._splitter.stray:
                 self._read_whole(self._splitter.stray.strip(), events)
@@ -126,25 +147,20 @@ class ResponsesDecoder:
 
     # -- one event ----------------------------------------------------------------------------
 
-    def _read(self, data: bytes, events: list[AssistantMessageEvent]) -> bool:
-        """Add what *data* says to *events*. True if that was the end of the reply."""
+    @staticmethod
+    def _decode(data: bytes) -> Delta | None:
+        """*data* as far as deltas go; None for the mark of the end."""
         try:
-            delta = decode_delta(data)
+            return decode_delta(data)
         except msgspec.DecodeError:
-            if data.strip() == b"[DONE]":
-                self._fail(events, incomplete())  # the response's own end is what counts
-                return True
-            delta = decode_leniently(data)
+            return None if data.strip() == b"[DONE]" else decode_leniently(data)
+
+    def _read(self, delta: Delta | None, data: bytes, events: list[AssistantMessageEvent]) -> bool:
+        """Add what *data* says to *events*. True if that was the end of the reply."""
+        if delta is None:
+            self._fail(events, incomplete())  # the response's own end is what counts
+            return True
         kind = delta.type
-        if (
-            kind == _TEXT_DELTA
-            and self._text >= 0
-            and delta.item_id == self._text_id
-            and delta.content_index == self._text_part
-            and delta.delta
-        ):
-            events.append(self._builder.text_delta(self._text, delta.delta))
-            return False
         piece = _PIECES.get(kind)
         if piece is not None:
             if delta.delta:
