@@ -86,7 +86,7 @@ async def test_a_reply_in_plain_text_is_asked_for_again_a_bounded_number_of_time
 
     assert result.output is None
     assert (result.stop_reason, result.stopped_by) == ("error", "error")
-    assert "final_answer" in result.error_message
+    assert "It is Oslo." in result.error_message
     assert len(model.requests) == 3
 
 

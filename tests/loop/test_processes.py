@@ -532,3 +532,53 @@ f.check()
 
     assert "InvalidTool" in finished.stderr
     assert "interactive session" in finished.stderr
+
+
+SELF_NAMED = """
+from loopwright import Agent, tool
+from loopwright.testing import Call, Reply, ScriptedModel
+
+@tool(isolation="process")
+def add(a: int, b: int) -> dict[str, int]:
+    result = a + b
+    return {"result": result}
+
+model = ScriptedModel([Reply(calls=[Call("add", {"a": 17, "b": 25})]), Reply("done")])
+result = Agent(model.model, stream_fn=model.stream_fn, tools=[add]).prompt_sync("17 + 25?")
+print(result.messages[2].text)
+"""
+
+
+def test_a_local_name_does_not_drag_the_run_itself_into_the_worker(tmp_path: Path) -> None:
+    """A local `result` and a `result` at the top level have nothing in common; taking them for one
+    made every worker start the agent again, without end."""
+    script = tmp_path / "program.py"
+    script.write_text(SELF_NAMED)
+
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert (finished.stdout, finished.stderr) == ('{"result":42}\n', "")
+
+
+def test_a_worker_starts_no_further_workers(tmp_path: Path) -> None:
+    """Whatever else drags the run into the worker, it ends there, with what to do."""
+    script = tmp_path / "program.py"
+    script.write_text(
+        SELF_NAMED.replace("    result = a + b\n", "    global result\n    result = a + b\n")
+    )
+
+    finished = subprocess.run(
+        [sys.executable, str(script)],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert finished.returncode == 0, finished.stderr

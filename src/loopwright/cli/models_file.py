@@ -171,6 +171,8 @@ def _provider(provider_id: str, row: _ProviderRow, file: Path) -> Provider:
         )
     except ValueError as error:
         raise _wrong(file, str(error)) from error
+    if row.env:  # who names a variable means it to hold a key
+        provider = dataclasses.replace(provider, needs_key=True)
     if api != "openai-chat":
         provider = dataclasses.replace(provider, api=api, flags=row.flags)
     return dataclasses.replace(

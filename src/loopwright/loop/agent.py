@@ -134,7 +134,7 @@ class Agent(Generic[OutputT]):
         stream_options: dict[str, Any] | None = None,
         on_error: hooks.OnError | None = None,
     ) -> None:
-        chosen, level = choose_model(model)
+        chosen, level = choose_model(model, stream_fn)
         self._stream_fn = stream_function(stream_fn, chosen)
         self._config = AgentLoopConfig(
             chosen,
@@ -183,7 +183,9 @@ class Agent(Generic[OutputT]):
 
     @model.setter
     def model(self, model: Model | str) -> None:
-        self._state.model = model
+        self._config.model, level = choose_model(model, self._stream_fn)
+        if level is not None:
+            self._config.thinking_level = level
 
     @property
     def stream_fn(self) -> StreamFn:
@@ -250,11 +252,15 @@ class Agent(Generic[OutputT]):
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self.prompt(prompt, images))
-        raise Misuse(
-            "prompt_sync was called inside a running event loop",
-            hint="write `await agent.prompt(...)` instead",
-        )
+            inside_a_loop = False
+        else:
+            inside_a_loop = True
+        if inside_a_loop:
+            raise Misuse(
+                "prompt_sync was called inside a running event loop",
+                hint="write `await agent.prompt(...)` instead",
+            )
+        return asyncio.run(self.prompt(prompt, images))
 
     def stream(self, prompt: Prompt, images: Sequence[ImageContent] = ()) -> AgentStream[OutputT]:
         """Say something and watch: `async with agent.stream("...") as events: async for ...`.

@@ -23,6 +23,7 @@ _TAKE_SIGNAL = {
     "finish_turn": 1,
     "should_stop_after_turn": 1,
 }
+_NUMBERS = frozenset({"max_turns", "run_timeout", "idle_timeout"})
 _FUNCTIONS = frozenset({
     "convert_to_llm", "get_api_key", "on_error", "get_steering_messages",
     "get_follow_up_messages", "on_undelivered",
@@ -140,6 +141,8 @@ class AgentLoopConfig:
             self._set_hook(name, value)
         elif name in _CHOICES and value not in _CHOICES[name]:
             raise Misuse(f"{name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}")
+        elif name in _NUMBERS and value is not None and not isinstance(value, int | float):
+            raise Misuse(f"{name} is a number or None, not {type(value).__name__}")
         elif name == "max_turns" and value is not None and value < 1:
             raise Misuse(f"max_turns is at least 1, or None for no limit; got {value!r}")
         elif name in ("run_timeout", "idle_timeout") and value is not None and value <= 0:

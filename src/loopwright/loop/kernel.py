@@ -299,7 +299,9 @@ def _demand_answer(run: Run, answer: Answer) -> None:
         run.progress.terminated = True
     elif not goes_on:
         run.progress.stopped_by = "error"
-        run.failure = f"The model gave no answer that fits the output type: {fault}"
+        said = run.reply.text or "no text"
+        wrong = fault if run.reply.tool_calls else f"it never did, and said last: {said[:200]}"
+        run.failure = f"The model gave no answer that fits the output type: {wrong}"
     elif fault is not None:
         run.correction = UserMessage([TextContent(fault)])
         run.progress.steering = [run.correction]

@@ -29,6 +29,7 @@ import msgspec
 
 from ..messages import AgentToolResult
 from ..signals import AbortController
+from . import processes
 from .processes import HEADER_BYTES, ProcessFailed, Request, Target
 from .script_slice import run_slice
 from .tool_context import ToolContext
@@ -39,6 +40,7 @@ __all__ = ["main"]
 def main(results_fd: int) -> NoReturn:
     """Read one request, run it, end. The only way out is the end of the process."""
     os.set_inheritable(results_fd, False)
+    processes.inside_worker = True
     lifeline = os.dup(0)
     with open(os.devnull, "rb") as nothing:  # the function may read its input, not ours
         os.dup2(nothing.fileno(), 0)

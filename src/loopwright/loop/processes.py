@@ -44,6 +44,9 @@ _REAP_SECONDS = 5.0
 
 HEADER_BYTES = 8
 
+inside_worker = False
+"""This process is a worker. One that starts further workers is a script running itself again."""
+
 
 class ProcessFailed(ToolError):
     """The worker process died, or something could not be sent to it or back."""
@@ -95,6 +98,12 @@ async def run_in_process(
     `InvalidTool` for functions a worker cannot import.
     """
     name = name or str(getattr(function, "__name__", function))
+    if inside_worker:
+        raise ProcessFailed(
+            f"{name} was called with isolation='process' inside a worker process",
+            hint='a script that starts its agent at the top level needs `if __name__ == "__main__":`'
+            " around that part",
+        )
     request = Request(
         name,
         importable(function, name),

@@ -11,6 +11,7 @@ Not here: ordinary modules, which are imported as always.
 from __future__ import annotations
 
 import ast
+import symtable
 import sys
 import types
 from collections.abc import Iterator
@@ -93,10 +94,33 @@ def _bound(node: ast.AST) -> Iterator[str]:
         yield from _bound(child)
 
 
-def _used(node: ast.AST) -> Iterator[str]:
-    """Names that *node* may refer to, quoted annotations included."""
-    for child in ast.walk(node):
-        if isinstance(child, ast.Name):
-            yield child.id
-        elif isinstance(child, ast.Constant) and isinstance(child.value, str):
-            yield child.value  # if it is no quoted annotation, it is hardly a name either
+def _used(statement: ast.stmt) -> Iterator[str]:
+    """Names of the top level that *statement* refers to, quoted annotations included.
+
+    Local variables of a function are not: a local `result` has nothing to do with a `result` at
+    the top level, whose making may be the very run that this function is a part of.
+    """
+    yield from _globals(symtable.symtable(ast.unparse(statement), "<statement>", "exec"))
+    for node in ast.walk(statement):
+        annotation = getattr(node, "annotation", None) or getattr(node, "returns", None)
+        for part in ast.walk(annotation) if isinstance(annotation, ast.AST) else ():
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield from _names_in(part.value)
+
+
+def _globals(table: symtable.SymbolTable) -> Iterator[str]:
+    for symbol in table.get_symbols():
+        if table.get_type() == "module" or symbol.is_global():
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from _globals(child)
+
+
+def _names_in(annotation: str) -> Iterator[str]:
+    try:
+        tree = ast.parse(annotation, mode="eval")
+    except SyntaxError:
+        return  # a description, as in Annotated[int, "how many"]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
