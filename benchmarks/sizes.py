@@ -29,6 +29,12 @@ class Sizes:
     idle_messages: int = 20
     processes: int = 15
     """Fresh processes for each import that is timed."""
+    wire_rounds: int = 7
+    wire_events: int = 20_000
+    sdk_events: int = 2_000
+    """Of the replies that vendors' own libraries and other ones read: they take so long."""
+    history: int = 600
+    """Messages of the request that is encoded."""
 
 
 _TINY = Sizes(
@@ -47,6 +53,10 @@ _TINY = Sizes(
     idle_agents=10,
     idle_messages=4,
     processes=1,
+    wire_rounds=1,
+    wire_events=200,
+    sdk_events=100,
+    history=12,
 )
 
-SIZES = {"full": Sizes(), "quick": Sizes(rounds=3, processes=5), "tiny": _TINY}
+SIZES = {"full": Sizes(), "quick": Sizes(rounds=3, processes=5, wire_rounds=3), "tiny": _TINY}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
-__all__ = ["Ask", "Counter", "Listening", "Peer", "Say", "Tool", "Work"]
+__all__ = ["Ask", "Counter", "Listening", "Peer", "Say", "StreamingPeer", "Tool", "Work"]
 
 Work = Callable[[], Awaitable[int]]
 """One thing to time. Made, with all it needs, before the clock starts; returns how many of its
@@ -80,4 +80,16 @@ class Peer(Protocol):
         It has `await prompt(text)`. With "no" there is no listener. The listener counts the text
         and argument deltas it *reads*, their characters, and finished tools.
         """
+        ...
+
+
+@runtime_checkable
+class StreamingPeer(Protocol):
+    """A library that also speaks vendors' wires itself."""
+
+    name: str
+
+    def stream(self, wire: str, base_url: str) -> Work | None:
+        """Ask the server at *base_url* and count the pieces of text as its user sees them; None
+        for a wire it does not speak. It keeps its connection for the next time."""
         ...

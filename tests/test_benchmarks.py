@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NAMES = ["deltas", "arguments", "turns", "parallel", "agents", "imports", "idle"]
+NAMES = [
+    "deltas", "arguments", "turns", "parallel", "agents", "imports", "idle", "wires",
+    "wire-arguments", "requests", "vendors",
+]  # fmt: skip
 
 
 @pytest.fixture

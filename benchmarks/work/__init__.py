@@ -7,7 +7,19 @@ from collections.abc import Callable, Sequence
 from ..report import Row
 from ..sizes import Sizes
 from ..subject import Peer
-from . import agents, arguments, deltas, idle, imports, parallel, turns
+from . import (
+    agents,
+    arguments,
+    deltas,
+    idle,
+    imports,
+    parallel,
+    turns,
+    wires,
+    wires_arguments,
+    wires_requests,
+    wires_vendors,
+)
 
 __all__ = ["WORKS", "Measure"]
 
@@ -21,4 +33,8 @@ WORKS: dict[str, Measure] = {
     "agents": agents.measure,
     "imports": imports.measure,
     "idle": idle.measure,
+    "wires": wires.measure,
+    "wire-arguments": wires_arguments.measure,
+    "requests": wires_requests.measure,
+    "vendors": wires_vendors.measure,
 }

@@ -142,7 +142,9 @@ def decode_tagged(kinds: object, data: bytes | str | dict[str, Any], where: str)
 def _parse(data: bytes | str) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise DecodeError("not readable: nested too deeply") from error
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise DecodeError(f"not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise DecodeError(f"expected a JSON object, got {type(value).__name__}")
@@ -222,7 +224,7 @@ def _read(kinds: object, data: Any, where: str) -> Any:
         return [_read(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(items)]
     try:
         return msgspec.convert(data, kinds)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError, RecursionError) as error:
         raise DecodeError(f"{where}: {error}") from error
 
 
@@ -242,7 +244,7 @@ def _read_union(members: tuple[Any, ...], data: Any, where: str) -> Any:
         raise DecodeError(f"{where}: expected an object, got {kind}")
     try:
         return msgspec.convert(cast("Any", data), typing.Union[rest])  # noqa: UP007 - built at run time
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError, RecursionError) as error:
         raise DecodeError(f"{where}: {error}") from error
 
 

@@ -443,3 +443,41 @@ async def test_many_prompts_make_each_message_sendable_once() -> None:
     scripted.extend([Reply("again")])
     await agent.prompt("edited")
     assert len(scripted.requests[-1].context.messages) == 3
+
+
+class _Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize("error", [_Unspeakable, GeneratorExit])
+async def test_an_exception_that_is_odd_itself_is_a_tool_error(
+    error: type[BaseException], blocking: bool
+) -> None:
+    async def fail() -> None:
+        raise error
+
+    def fail_in_a_thread() -> None:
+        raise error
+
+    scripted = ScriptedModel([Reply(calls=[Call("fail")]), Reply("I see.")])
+    body = tool(name="fail")(fail_in_a_thread if blocking else fail)
+    agent = Agent(scripted.model, stream_fn=scripted.stream_fn, tools=[body])
+
+    result = await asyncio.wait_for(agent.prompt("go"), 5)
+
+    assert cast("Any", result.messages[2]).is_error
+    assert result.text == "I see."
+
+
+async def test_the_text_of_an_exception_is_bounded_like_any_result() -> None:
+    async def fail() -> None:
+        raise ValueError("x" * 1_000_000)
+
+    scripted = ScriptedModel([Reply(calls=[Call("fail")]), Reply("I see.")])
+    agent = Agent(scripted.model, stream_fn=scripted.stream_fn, tools=[fail])
+
+    result = await agent.prompt("go")
+
+    assert len(cast("Any", result.messages[2]).text) < 51_200

@@ -29,11 +29,13 @@ from ..errors import ConfigurationError
 from ..messages import Cost
 from ..models import Model, Models, Provider, ThinkingLevel
 from ..models.addresses import Address
+from ..models.credentials import credential_file
 from ..models.provider import Dialect
 from ..models.vendors import vendor_table
 
 __all__ = ["add_project_models", "add_user_models"]
 
+MOST_BYTES = 1_000_000
 FILE_KEYS = ("default", "providers")
 EXAMPLE = '[providers.ollama]\nbase_url = "http://127.0.0.1:11434/v1"'
 
@@ -107,24 +109,70 @@ def add_project_models(models: Models, file: Path, tell: Callable[[str], None]) 
         if known is not None and not _is_the_same_kind_of_server(known, row):
             tell(f"{file}: {provider_id!r} is left out: there is one of that name already")
             continue
-        if row.env and row.base_url and not _is_on_this_machine(row.base_url):
-            raise _wrong(
-                file,
-                f"{provider_id!r} wants a key from the environment ({row.env}) sent to "
-                f"{row.base_url}, which a project may not ask for",
-                hint="if you want that, move these lines into your own models.toml",
-            )
+        _refuse_other_peoples_keys(provider_id, row, file)
         models.add(_provider(provider_id, row, file))
+
+
+def _refuse_other_peoples_keys(provider_id: str, row: _ProviderRow, file: Path) -> None:
+    """A project may name servers, but not have the user's keys or identity sent to them."""
+    foreign = [url for url in _addresses(row) if not _is_on_this_machine(url)]
+    identity = sorted(_apis(row) & FIND_AN_IDENTITY) or sorted(
+        str(flags["auth"]) for flags in _all_flags(row) if flags.get("auth") not in PLAIN_AUTH
+    )
+    if identity:
+        wanted = f"your identity ({', '.join(identity)})"
+    elif foreign and row.env:
+        wanted = f"a key from the environment ({row.env})"
+    elif foreign and row.api_key is None and credential_file().key(provider_id):
+        wanted = "the key you keep for it"
+    else:
+        return
+    raise _wrong(
+        file,
+        f"{provider_id!r} wants {wanted} sent to {', '.join(foreign) or row.base_url}, "
+        "which a project may not ask for",
+        hint="if you want that, move these lines into your own models.toml",
+    )
+
+
+FIND_AN_IDENTITY = frozenset({"bedrock-converse"})
+"""Wires that look for the user's credentials by themselves."""
+
+PLAIN_AUTH = (None, "bearer", "x-api-key", "x-goog-api-key", "none")
+"""Ways to send a key that was given; every other value of the flag `auth` fetches an identity."""
+
+
+def _models(row: _ProviderRow) -> list[_ModelRow]:
+    return [model for model in row.models if isinstance(model, _ModelRow)]
+
+
+def _addresses(row: _ProviderRow) -> list[str]:
+    return [url for url in (row.base_url, *(m.base_url for m in _models(row))) if url]
+
+
+def _apis(row: _ProviderRow) -> set[str]:
+    return {api for api in (row.api, *(m.api for m in _models(row))) if api}
+
+
+def _all_flags(row: _ProviderRow) -> list[dict[str, Any]]:
+    return [row.flags, *(model.flags for model in _models(row))]
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
+        # Somebody else's project may have put anything there: a pipe would wait for ever.
+        if file.exists() and not file.is_file():
+            raise _wrong(file, "it is no regular file")
+        if file.is_file() and file.stat().st_size > MOST_BYTES:
+            raise _wrong(file, f"it is larger than {MOST_BYTES:,} bytes")
         with file.open("rb") as opened:
             content = tomllib.load(opened)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise _wrong(file, f"it cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise _wrong(file, "it is nested too deeply") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise _wrong(file, f"it is not valid TOML: {error}") from error
     _refuse_unknown(file, "at the top", content, FILE_KEYS)
@@ -265,6 +313,8 @@ def _is_the_same_kind_of_server(known: Provider, row: _ProviderRow) -> bool:
         and not known.needs_key
         and _is_on_this_machine(known.base_url or "")
         and _is_on_this_machine(row.base_url)
+        and all(_is_on_this_machine(url) for url in _addresses(row))
+        and not row.env
     )
 
 

@@ -280,8 +280,10 @@ class Batch:
                 result = cap_result(await tool.invoke(bound, context))
             else:
                 result = cap_result(await _within(tool, bound, context))
-        except GeneratorExit:  # the event loop is gone, and whoever waited
-            raise
+        except GeneratorExit as error:
+            if self._loop.is_closed() or not self._loop.is_running():
+                raise  # the event loop is gone, and whoever waited
+            result = wording.raised(tool.name, error)
         except asyncio.CancelledError:
             # Ours if the batch was stopped; a tool that raises it by itself has failed.
             result = self._stopped_result() if self.stopped else wording.cancelled(tool.name)
@@ -315,8 +317,10 @@ class Batch:
                 change = await change
             _check_type(change, AfterToolCallResult, "after_tool_call")
             return result if change is None else cap_result(_changed(result, change))
-        except GeneratorExit:
-            raise
+        except GeneratorExit as error:
+            if self._loop.is_closed() or not self._loop.is_running():
+                raise
+            report_fault(run, error, "after_tool_call")
         except asyncio.CancelledError as error:
             if not self.stopped:  # the hook cancelled itself
                 report_fault(run, error, "after_tool_call")

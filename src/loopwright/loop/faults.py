@@ -24,7 +24,10 @@ def report(on_error: OnError | None, error: BaseException, where: str) -> None:
 
 def in_words(error: BaseException) -> str:
     """The text of *error*; with its name in front where the text alone says nothing."""
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - making it is foreign code, too
+        text = ""
     if not text:
         return type(error).__name__
     return f"KeyError: {text}" if isinstance(error, KeyError) else text

@@ -96,7 +96,8 @@ class _LoopClients:
                 http = self._http = httpx2.AsyncClient(
                     timeout=httpx2.Timeout(READ_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS),
                     limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
-                    follow_redirects=True,
+                    # A redirect could carry keys, headers and the conversation to another host.
+                    follow_redirects=False,
                     # A proxy from the environment is for the world; it cannot reach this machine.
                     mounts=dict.fromkeys(LOOPBACK),
                 )

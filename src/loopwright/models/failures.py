@@ -42,6 +42,12 @@ __all__ = [
     "retry_after_seconds",
 ]
 
+EXAMINED_BYTES = 65_536
+"""How much of an error's body is looked at."""
+
+EXAMINED_CHARACTERS = 8_192
+"""How much of its text is searched for what it means."""
+
 SHOWN_CHARACTERS = 600
 """How much of a vendor's own text an error shows."""
 
@@ -52,7 +58,7 @@ _THROTTLING = re.compile(
 
 _OVERFLOW = re.compile(
     r"prompt is too long|request_too_large|context[_ ]length[_ ]exceeded|exceeds the context window"
-    r"|maximum context length|input token count .*exceeds the maximum|input is too long for requested"
+    r"|maximum context length|input token count .{0,200}exceeds the maximum|input is too long for requested"
     r"|model_context_window_exceeded|maximum prompt length is|reduce the length of the messages"
     r"|too large for model with|longer than the model'?s context length"
     r"|exceeds the maximum allowed input length|context window exceeded|exceed_context_size_error"
@@ -137,9 +143,10 @@ def retry_after_seconds(headers: Mapping[str, str], now: float, body: str = "") 
             return max(0.0, seconds)
         try:
             date = parsedate_to_datetime(value)
-        except (ValueError, TypeError):
+            at = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, TypeError, OverflowError):
             return None
-        return max(0.0, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now)
+        return max(0.0, at - now)
     delay = re.search(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"', body)
     return float(delay.group(1)) if delay else None
 
@@ -163,7 +170,8 @@ def failure_from_text(
     retry_after: float | None = None,
 ) -> ModelError:
     """What a vendor's *text* means, with the *name* (type or code) and *status* it came with."""
-    kind, retryable = _sort(text, (name or "").lower(), status, provider)
+    text = text[:EXAMINED_CHARACTERS]
+    kind, retryable = _sort(text, (name or "").lower()[:SHOWN_CHARACTERS], status, provider)
     shown = text.strip() or name or "the vendor gave no reason"
     if len(shown) > SHOWN_CHARACTERS:
         shown = f"{shown[:SHOWN_CHARACTERS]}…"
@@ -232,8 +240,10 @@ def failure_from_response(
     model: str | None = None,
 ) -> ModelError:
     """What an HTTP answer that is no success means. *body* is its text, or the parsed JSON."""
+    if isinstance(body, str | bytes) and len(body) > EXAMINED_BYTES:
+        body = body[:EXAMINED_BYTES]  # what is longer was not written to be read
     name, text = _name_and_text(body)
-    raw = body if isinstance(body, str) else _as_text(body)
+    raw = (body if isinstance(body, str) else _as_text(body))[:EXAMINED_BYTES]
     after = retry_after_seconds(headers, now, raw)
     failure = failure_from_text(
         text,
@@ -255,8 +265,8 @@ def failure_from_response(
 def _as_text(body: Any) -> str:
     try:
         return msgspec.json.encode(body).decode()
-    except (TypeError, UnicodeEncodeError):
-        return str(body)
+    except (TypeError, UnicodeEncodeError, RecursionError):
+        return str(body) if not isinstance(body, dict | list) else "an answer nested too deeply"
 
 
 def _name_and_text(body: Any) -> tuple[str | None, str]:
@@ -268,7 +278,7 @@ def _name_and_text(body: Any) -> tuple[str | None, str]:
     if isinstance(body, str):
         try:
             parsed = msgspec.json.decode(body)
-        except (msgspec.DecodeError, UnicodeError):
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             return None, _without_markup(body)
         return _name_and_text(parsed) if isinstance(parsed, dict | list) else (None, body)
     if isinstance(body, list):
@@ -312,7 +322,7 @@ def _without_markup(text: str) -> str:
     """Gateways answer with HTML pages; their title says what there is to say."""
     if "<html" not in text[:500].lower():
         return text
-    title = re.search(r"<title[^>]*>(.*?)</title>", text, re.I | re.S)
+    title = re.search(r"<title[^<>]{0,200}>([^<]{0,500})</title>", text[:EXAMINED_CHARACTERS], re.I)
     return title.group(1).strip() if title else "an HTML page came instead of an answer"
 
 
@@ -352,7 +362,7 @@ def classify(
         return failure_from_response(status, headers, body, now=now, provider=provider, model=model)
     if _is_connection_fault(error):
         return ConnectionLost(_connection_text(error), provider=provider, model=model)
-    if isinstance(error, msgspec.MsgspecError | UnicodeError):
+    if isinstance(error, msgspec.MsgspecError | UnicodeError | RecursionError):
         return WireError(
             f"what the vendor sent cannot be read: {error}", provider=provider, model=model
         )

@@ -42,6 +42,14 @@ class SseSplitter:
                 return []
         pieces = self._pieces
         at_once = not pieces
+        if at_once and chunk[-2:] == b"\n\n":  # mostly one event, or several, in one read
+            if chunk[:6] == b"data: ":
+                if chunk.count(b"\n") == 2 and len(chunk) > 8:
+                    return [chunk[6:-2]]
+            elif chunk[:7] == b"event: " and chunk.count(b"\n") == 3:
+                begin = chunk.index(b"\n") + 1
+                if chunk[begin : begin + 6] == b"data: " and len(chunk) > begin + 8:
+                    return [chunk[begin + 6 : -2]]
         if b"\n\n" not in chunk and not (self._tail_is_newline and chunk[0] == 10):
             pieces.append(chunk)
             self._tail_is_newline = chunk[-1] == 10

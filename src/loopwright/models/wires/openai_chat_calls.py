@@ -17,7 +17,7 @@ __all__ = ["OpenCall", "OpenCalls", "is_object"]
 class OpenCall:
     """A tool call whose fragments still come in."""
 
-    __slots__ = ("block", "id", "late_id", "name", "text")
+    __slots__ = ("block", "id", "late_id", "name", "pieces")
 
     def __init__(self, block: int, id: str, name: str) -> None:
         self.block = block
@@ -26,8 +26,14 @@ class OpenCall:
         self.late_id: str | None = None
         """That id, if it came only after the call was opened."""
         self.name = name
-        self.text = ""
-        """What came of the arguments, as long as it may still turn out to be complete."""
+        self.pieces: list[str] = []
+        """What came of the arguments."""
+
+    @property
+    def text(self) -> str:
+        """What came of the arguments so far; joined only where two calls may be mixed up."""
+        self.pieces[:] = ["".join(self.pieces)]
+        return self.pieces[0]
 
 
 class OpenCalls:

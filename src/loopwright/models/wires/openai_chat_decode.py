@@ -78,7 +78,10 @@ class ChatDecoder:
         data = b""
         try:
             for data in self._splitter.feed(chunk):
-                read = self._decode(data)
+                try:
+                    read = decode_chunk(data)
+                except msgspec.MsgspecError:
+                    read = self._decode_again(data)
                 if read is not None and self._text >= 0:
                     text = _only_text(read)  # nearly all chunks are more of the text that is open
                     if text:
@@ -104,7 +107,7 @@ class ChatDecoder:
         data = b""
         try:
             for data in self._splitter.finish():
-                if self._read(self._decode(data), data, events):
+                if self._read(self._decode_again(data), data, events):
                     self.ended = True
                     return events
         except WireError as error:
@@ -122,9 +125,9 @@ class ChatDecoder:
 
     # -- one event ----------------------------------------------------------------------------
 
-    def _decode(self, data: bytes) -> Chunk | None:
-        """*data* as a chunk; None for the mark of the end, and for what a host adds behind a
-        complete reply, which does not matter."""
+    def _decode_again(self, data: bytes) -> Chunk | None:
+        """*data* as a chunk, if need be as far as it can be read. None for the mark of the end, and
+        for what a host adds behind a complete reply, which does not matter."""
         try:
             return decode_chunk(data)
         except msgspec.MsgspecError:
@@ -317,7 +320,7 @@ class ChatDecoder:
         if name and not call.name:
             call.name = name
         if arguments:
-            call.text += arguments
+            call.pieces.append(arguments)
             events.append(self._builder.tool_call_delta(call.block, arguments))
 
     def _open_call(
@@ -427,7 +430,7 @@ class ChatDecoder:
         fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
         if fields.get("choices"):
             try:
-                if not self._read(body, events):
+                if not self._read(self._decode_again(body), body, events):
                     self._end(events, marked=False)
             except msgspec.MsgspecError as error:
                 self._fail(events, _unreadable(error, body))

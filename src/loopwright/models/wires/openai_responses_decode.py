@@ -101,7 +101,10 @@ class ResponsesDecoder:
         data = b""
         try:
             for data in self._splitter.feed(chunk):
-                delta = self._decode(data)
+                try:
+                    delta: Delta | None = decode_delta(data)
+                except msgspec.DecodeError:
+                    delta = self._decode_again(data)
                 # The road of nearly all events: more of the text that is open.
                 if (
                     delta is not None
@@ -133,7 +136,7 @@ class ResponsesDecoder:
         data = b""
         try:
             for data in self._splitter.finish():
-                if self._read(self._decode(data), data, events):
+                if self._read(self._decode_again(data), data, events):
                     return events
             if not self._started and self._splitter.stray:
                 self._read_whole(self._splitter.stray.strip(), events)
@@ -148,8 +151,8 @@ class ResponsesDecoder:
     # -- one event ----------------------------------------------------------------------------
 
     @staticmethod
-    def _decode(data: bytes) -> Delta | None:
-        """*data* as far as deltas go; None for the mark of the end."""
+    def _decode_again(data: bytes) -> Delta | None:
+        """*data*, if need be as far as it can be read; None for the mark of the end."""
         try:
             return decode_delta(data)
         except msgspec.DecodeError:
