@@ -105,7 +105,7 @@ async def _one_wire(wire: str, models: Models, sizes: Sizes, server: WireServer)
 
 
 async def _ask(models: Models, wire: str, url: str, messages: Sequence[Message]) -> int:
-    """Ask, and leave as soon as the vendor begins to answer. Returns 1 if it did."""
+    """Ask, and read the reply of one word. Returns how many blocks it has."""
     options = {"aws_region": "us-east-1"} if wire == "bedrock-converse" else {}
     context = Context("You are helpful.", messages, _TOOLS)
     reply = await models.complete(model_at(wire, url), context, **options)
