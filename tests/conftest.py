@@ -8,6 +8,8 @@ from __future__ import annotations
 import ipaddress
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -68,3 +70,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("local_model"):
             item.add_marker(pytest.mark.xdist_group("local_model"))
+
+
+@pytest.fixture(autouse=True)
+def one_local_model_at_a_time(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Two models computing side by side slow each other down a hundredfold on a small machine, so
+    the tests that run one take turns, on whichever worker they are."""
+    if request.node.get_closest_marker("local_model") is None:
+        yield
+        return
+    fcntl = pytest.importorskip("fcntl", reason="the lock between test processes is POSIX only")
+    name = f"loopwright-local-model-{os.getuid()}.lock"
+    with open(os.path.join(tempfile.gettempdir(), name), "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
