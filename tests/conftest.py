@@ -65,6 +65,7 @@ def no_keys_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", os.path.abspath(os.path.join(os.sep, "nonexistent")))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of the real small model share one worker, so that its server starts only once."""
     for item in items:
