@@ -142,8 +142,6 @@ def no_account_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=sorted(VENDORS))
 def api(request: pytest.FixtureRequest) -> str:
-    if request.param not in known_wires():
-        pytest.skip(f"there is no wire {request.param} yet")
     return request.param
 
 
