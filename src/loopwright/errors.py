@@ -9,13 +9,24 @@
       Misuse               the programmer's move
         AgentBusy            a run is going on
         NothingToResume      the transcript asks for nothing
+        SessionClosed        the session is not open any more, or was opened for reading
+        OperationOpen        the lane has an unfinished operation: resume it first
       DecodeError          data that is not what it claims to be: an unknown role, a missing field
       ModelError           the vendor's side; says provider, model, status and request id
         AuthenticationFailed, RateLimited, Overloaded, ConnectionLost, StreamIncomplete,
         ContextOverflow, RequestRefused, InvalidRequest, QuotaExceeded, WireError
       ToolError            raised by a tool; its text is meant for the model
         ArgumentsRejected    the arguments of a call are wrong (defined beside the check)
-      SessionError         defined with the session layer
+      SessionError         a session or its store
+        SessionNotFound, SessionExists
+        SessionLocked        another process has it open
+        LeaseLost            another process took the session over; nothing of ours was written
+        SessionDamaged       what is stored contradicts itself; says where, and was left untouched
+        SessionTooNew        written by a newer version of this package
+        StoreUnavailable     disk full, read-only, no connection: nothing was written
+        InboxNotEmpty        a message arrived just as a run was to end
+        ApprovalRefused      no approval of that call stands, or it was used already
+        OperationParked      it ended its process again and again, and waits to be asked for
       Aborted              raised by `AbortSignal.throw_if_aborted`
 
 Inside a run a failing model or tool is news, not an exception: it becomes an event and a stop
@@ -76,6 +87,14 @@ class AgentBusy(Misuse):
 
 class NothingToResume(Misuse):
     """The transcript ends where nothing is owed, and no message waits."""
+
+
+class SessionClosed(Misuse):
+    """The session was closed, or was opened for reading only."""
+
+
+class OperationOpen(Misuse):
+    """The lane has an operation that an earlier process left unfinished."""
 
 
 class DecodeError(LoopwrightError):
@@ -191,3 +210,53 @@ class WireError(ModelError):
     def __init__(self, message: str = "", *, raw: str | None = None, **details: object) -> None:
         super().__init__(message, **details)  # pyright: ignore[reportArgumentType]
         self.raw = raw
+
+
+class SessionError(LoopwrightError):
+    """Something about a stored session, or about the store."""
+
+
+class SessionNotFound(SessionError):
+    """The store has no session with that id."""
+
+
+class SessionExists(SessionError):
+    """A session with that id is there already."""
+
+
+class SessionLocked(SessionError):
+    """Another process has the session open for writing; reading it is possible all the same."""
+
+
+class LeaseLost(SessionError):
+    """Another process took the session over. What was to be committed was not written."""
+
+
+class SessionDamaged(SessionError):
+    """What is stored contradicts itself. `where` names the file, table, line or entry."""
+
+    def __init__(self, message: str = "", *, where: str = "", hint: str | None = None) -> None:
+        super().__init__(f"{where}: {message}" if where else message, hint=hint)
+        self.where = where
+
+
+class SessionTooNew(SessionError):
+    """The file or database was written by a newer version of this package."""
+
+
+class StoreUnavailable(SessionError):
+    """The store cannot be read or written now: a full disk, missing rights, a lost connection."""
+
+
+class InboxNotEmpty(SessionError):
+    """A message arrived before the run could end; the end was not written."""
+
+
+class ApprovalRefused(SessionError):
+    """A decision on a call cannot be made, or does not stand: none was asked for, it was decided
+    already, or it was for other arguments."""
+
+
+class OperationParked(SessionError):
+    """An operation ended its process again and again without any progress. It is left alone until
+    somebody asks for it."""

@@ -23,16 +23,17 @@ from .config import AgentLoopConfig
 from .context import AgentContext
 from .faults import report
 from .hooks import default_convert_to_llm
+from .journal import Journal
 from .kernel import check_resumable, drive
 from .listeners import Listener, Listeners, hear_last, tell_rest
 from .model_choice import choose_model
 from .outbox import Outbox
-from .queues import MessageQueue, QueueInbox
+from .queues import Inbox, MessageQueue, QueueInbox
 from .run import Run, StreamFn
 from .run_result import OutputT, RunResult
 from .stream_function import stream_function
 
-__all__ = ["Agent"]
+__all__ = ["Agent", "Prompt", "as_message", "as_messages"]
 
 Prompt = str | AgentMessage | Sequence[AgentMessage]
 T = TypeVar("T")
@@ -75,6 +76,7 @@ class Agent(Generic[OutputT]):
         "_follow_up",
         "_listeners",
         "_outbox",
+        "_owner",
         "_state",
         "_steering",
         "_stream_fn",
@@ -169,6 +171,8 @@ class Agent(Generic[OutputT]):
         self._steering = MessageQueue()
         self._follow_up = MessageQueue()
         self._active: _ActiveRun | None = None
+        self._owner: str | None = None
+        """Who alone may start runs, such as a session's harness."""
 
     @property
     def state(self) -> AgentState:
@@ -212,7 +216,7 @@ class Agent(Generic[OutputT]):
         or of tools do not raise; they are in the result. Raises `AgentBusy` during a run, and
         `Misuse` for an empty list unless the transcript asks for an answer.
         """
-        messages = _as_messages(prompt, images)
+        messages = as_messages(prompt, images)
         self._refuse_while_running("prompt")
         if not messages:
             try:
@@ -276,9 +280,19 @@ class Agent(Generic[OutputT]):
         return AgentStream(enter, lambda: self.prompt(prompt, images), self.abort)
 
     async def _run(
-        self, prompts: list[AgentMessage], *, ask: bool = False, polled: bool = False
+        self,
+        prompts: list[AgentMessage],
+        *,
+        ask: bool = False,
+        polled: bool = False,
+        journal: Journal | None = None,
+        inbox: Inbox | None = None,
+        take_up: Callable[[Run], object] | None = None,
     ) -> RunResult[OutputT]:
-        """One run. *ask*: the model is asked without a prompt. *polled*: steering has been."""
+        """One run. *ask*: the model is asked without a prompt. *polled*: steering has been.
+
+        *journal* and *inbox* make it part of a session; *take_up* sets where it goes on from.
+        """
         state = self._state
         active = self._active = _ActiveRun()
         state.begin_run()
@@ -289,13 +303,16 @@ class Agent(Generic[OutputT]):
                 emit=active.emitter(self),
                 stream_fn=self._stream_fn,
                 controller=active.controller,
-                inbox=QueueInbox(self._config, self._steering, self._follow_up),
+                inbox=inbox or QueueInbox(self._config, self._steering, self._follow_up),
                 prompts=prompts,
                 answer=self._config.begin_answer(self._stream_fn),
                 outbox=self._outbox,
+                journal=journal,
             )
             run.progress.extra_turn = ask
             run.progress.steering = [] if polled else None
+            if take_up is not None:
+                take_up(run)
             outcome = await drive(run)
         finally:
             state.end_run()
@@ -306,7 +323,24 @@ class Agent(Generic[OutputT]):
             outcome, output, self._steering.waiting() + self._follow_up.waiting()
         )
 
+    def _claim(self, owner: str) -> None:
+        """From now on only *owner* starts runs. Raises `AgentBusy` if somebody else does."""
+        if self._owner is not None:
+            raise AgentBusy(f"the agent's runs belong to {self._owner} already")
+        self._owner = owner
+
+    def _release(self) -> None:
+        self._owner = None
+
+    def _own_inbox(self) -> QueueInbox:
+        return QueueInbox(self._config, self._steering, self._follow_up)
+
     def _refuse_while_running(self, method: str) -> None:
+        if self._owner is not None:
+            raise Misuse(
+                f"{method}() was called on the agent, but its runs belong to {self._owner}",
+                hint=f"call {method}() on the harness, or close that first",
+            )
         if self._active is not None:
             raise AgentBusy(
                 f"{method}() was called while the agent is working",
@@ -353,11 +387,11 @@ class Agent(Generic[OutputT]):
         """
         if when not in ("after_batch", "interrupt"):
             raise Misuse(f"when is 'after_batch' or 'interrupt', not {when!r}")
-        self._steering.put(_as_message(message), urgent=when == "interrupt")
+        self._steering.put(as_message(message), urgent=when == "interrupt")
 
     def follow_up(self, message: str | AgentMessage) -> None:
         """Say *message* when the run would end. Returns at once; may be called from any thread."""
-        self._follow_up.put(_as_message(message))
+        self._follow_up.put(as_message(message))
 
     def clear_steering_queue(self) -> None:
         """Forget the steering messages that wait."""
@@ -452,7 +486,8 @@ def _resolve(ended: asyncio.Future[None]) -> None:
         ended.set_result(None)
 
 
-def _as_message(message: Any) -> AgentMessage:
+def as_message(message: Any) -> AgentMessage:
+    """*message* itself, or text as the user's. Raises `Misuse` for what is neither."""
     if isinstance(message, str):
         return UserMessage([TextContent(message)])
     if hasattr(message, "role"):
@@ -463,11 +498,12 @@ def _as_message(message: Any) -> AgentMessage:
     )
 
 
-def _as_messages(prompt: Any, images: Sequence[ImageContent]) -> list[AgentMessage]:
+def as_messages(prompt: Any, images: Sequence[ImageContent]) -> list[AgentMessage]:
+    """What a prompt says, as messages. Raises `Misuse` for what is none."""
     if isinstance(prompt, str):
         return [UserMessage([TextContent(prompt), *images])]
     if images:
         raise Misuse("images go with a text prompt; put them into the content of the message")
     if isinstance(prompt, list | tuple):
-        return [_as_message(message) for message in cast("Sequence[Any]", prompt)]
-    return [_as_message(prompt)]
+        return [as_message(message) for message in cast("Sequence[Any]", prompt)]
+    return [as_message(prompt)]

@@ -62,6 +62,9 @@ class AgentTool(Generic[Params, Details]):
     """Seconds one call may take; None is no limit."""
     replay: Replay = "never"
     """Whether a call cut off by a crash may simply be run again."""
+    approval: bool = False
+    """Whether somebody must say yes to each call. Only a session can wait for that; without one,
+    and without a hook that grants it, such a call is refused."""
     isolation: Literal["process"] | None = None
     """`process` runs each call in a process that can be killed (functions only)."""
 
@@ -229,6 +232,7 @@ class AgentTool(Generic[Params, Details]):
         execution_mode: ExecutionMode | None = None,
         timeout: float | None = None,
         replay: Replay = "never",
+        approval: bool = False,
     ) -> AgentTool[dict[str, Any], Any]:
         """A tool described by a JSON Schema, for MCP and other runtimes.
 
@@ -240,6 +244,7 @@ class AgentTool(Generic[Params, Details]):
         made = SchemaTool(
             name, description, parameters, execute, label, execution_mode, timeout, replay
         )
+        made.approval = approval
         made.check()
         return made
 

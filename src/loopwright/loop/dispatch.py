@@ -27,6 +27,7 @@ from ..signals import AbortController
 from . import wording
 from .hooks import AfterToolCall, AfterToolCallResult, BeforeToolCall, BeforeToolCallResult
 from .interrupt import Interrupted
+from .journal import Starting
 from .results import cap_result
 from .run import Run
 from .tool import AgentTool, ArgumentsRejected, BoundCall, ToolContext
@@ -42,9 +43,13 @@ class _Slot:
         "args",
         "bound",
         "call",
+        "durable",
         "ended",
+        "index",
+        "message",
         "outcome",
         "overdue",
+        "parked",
         "returned",
         "started",
         "task",
@@ -53,8 +58,14 @@ class _Slot:
         "unknown",
     )
 
-    def __init__(self, call: ToolCall) -> None:
+    def __init__(self, index: int, call: ToolCall) -> None:
+        self.index = index
         self.call = call
+        self.message: ToolResultMessage | None = None
+        self.durable = False
+        """The journal has the outcome."""
+        self.parked = False
+        """Waits for somebody's approval; the run ends without its result."""
         self.tool: AgentTool[Any, Any] | None = None
         self.bound: BoundCall | None = None
         self.task: asyncio.Task[None] | None = None
@@ -69,6 +80,12 @@ class _Slot:
         self.ended = False
         self.announced = False
 
+    def needs_approval(self, asked: bool | None) -> bool:
+        """By the gate's word, else the tool's own."""
+        if asked is not None:
+            return asked
+        return self.tool is not None and self.tool.approval
+
 
 class Batch:
     """The calls of one reply on their way to results."""
@@ -76,7 +93,7 @@ class Batch:
     def __init__(self, run: Run, reply: AssistantMessage, calls: list[ToolCall]) -> None:
         self.run = run
         self.reply = reply
-        self.slots = [_Slot(call) for call in calls]
+        self.slots = _slots(reply, calls)
         self.controller = AbortController()
         """Tools see this signal: it fires with the run's, and when steering interrupts them."""
         self.refused = reply.stop_reason == "length"
@@ -136,12 +153,19 @@ class Batch:
         run.inbox.watch(self.interrupt)
         unregister = run.signal.on_abort(self._heed_stop)
         try:
+            waits = False
             for group in self.groups():
                 for slot in group:
                     await self._preflight(slot)
                 await self._execute(group)
                 for slot in group:
-                    await self._announce(slot)
+                    if slot.parked and self.stopped:
+                        await self._unpark(slot)
+                    waits = waits or slot.parked
+                    if not waits:  # what comes behind a parked call waits for its place, too
+                        await self._announce(slot)
+                if waits:
+                    break  # one at a time: the next call may build on the one that waits
         finally:
             unregister()
             run.inbox.watch(None)
@@ -156,11 +180,14 @@ class Batch:
             call = slot.call
             slot.args = _copied(call.arguments)
             await run.emit(ToolExecutionStart(call.id, call.name, slot.args))
-        if slot.outcome is None and slot.bound is None:
+        if slot.outcome is None and slot.bound is None and not self._recall(slot):
             slot.outcome = self._look_up(slot)
             gate = run.config.hook("before_tool_call")
+            approval: bool | None = None
             if gate is not None and (slot.bound is not None or slot.unknown):
-                await self._pass_gate(gate, slot)
+                approval = await self._pass_gate(gate, slot)
+            if slot.outcome is None and slot.bound is not None and slot.needs_approval(approval):
+                await self._park(slot, slot.bound)
         if slot.outcome is not None:
             await self._end(slot)
 
@@ -188,10 +215,45 @@ class Batch:
             return wording.refused(str(error))
         return None
 
-    async def _pass_gate(self, gate: Callable[..., Any], slot: _Slot) -> None:
+    def _recall(self, slot: _Slot) -> bool:
+        """Take up what is known of the call from before this run. False if it is new."""
+        journal, call = self.run.journal, slot.call
+        known = None if journal is None else journal.recall(self.reply, slot.index, call)
+        if known is None:
+            return False
+        slot.message = known.message
+        slot.durable = known.kind == "ended"
+        if known.kind == "parked":
+            slot.parked = True
+            slot.outcome = wording.waits_for_approval(call.name)
+        elif known.kind == "again" and not self.stopped:
+            tool = slot.tool = self.run.tools.get(call.name)
+            if tool is None:
+                slot.outcome = wording.refused(wording.unknown_tool(call.name, self.run.tools))
+            else:
+                slot.outcome = self._bind(slot, tool, known.arguments or {})
+        else:
+            slot.outcome = known.result or self._stopped_result()
+        return True
+
+    async def _park(self, slot: _Slot, bound: BoundCall) -> None:
+        """Somebody must say yes before this is run."""
+        run, call, tool = self.run, slot.call, slot.tool
+        assert tool is not None
+        if run.journal is None:
+            slot.outcome = wording.refused(wording.needs_approval(call.name))
+            return
+        starting = Starting(slot.index, call, tool, bound.args)
+        await run.record(run.journal.park(self.reply, starting))
+        slot.bound = None
+        slot.parked = True
+        slot.outcome = wording.waits_for_approval(call.name)
+
+    async def _pass_gate(self, gate: Callable[..., Any], slot: _Slot) -> bool | None:
         """Ask the hook, which sees a copy of the arguments. One that raises blocks the call.
 
-        It is shown calls of unknown tools as well, but cannot make them run.
+        It is shown calls of unknown tools as well, but cannot make them run. Returns whether it
+        wants the call approved, if it has a word in that.
         """
         run, call, bound = self.run, slot.call, slot.bound
         args = copy.deepcopy(call.arguments if bound is None else bound.args)
@@ -212,17 +274,21 @@ class Batch:
         if self.stopped:
             slot.outcome = self._stopped_result()
         if verdict is None or slot.outcome is not None or slot.tool is None:
-            return
+            return None
         slot.terminate = verdict.terminate
         if verdict.block:
             slot.outcome = wording.refused(verdict.reason or wording.blocked(call.name))
         elif verdict.args is not None:
             slot.outcome = self._bind(slot, slot.tool, verdict.args)
+        return verdict.approval
 
     async def _execute(self, group: list[_Slot]) -> None:
         """Run the prepared calls of *group* side by side and report what they say."""
-        for slot in group:
-            if slot.task is None and slot.bound is not None and not slot.ended and not self.stopped:
+        ready = [s for s in group if s.task is None and s.bound is not None and not s.ended]
+        if ready and self.run.journal is not None and not self.stopped:
+            await self.run.record(self.run.journal.begin(self.reply, _starting(ready)))
+        for slot in ready:
+            if not self.stopped:
                 self._launch(slot)
         self._open = sum(not slot.ended for slot in group)
         deadline: float | None = None
@@ -232,12 +298,11 @@ class Batch:
                 self._stop_bodies(group)
             self._raise_fatal()
             for _ in range(len(self._news)):  # one by one: a cancellation must lose none
-                slot, partial = self._news.popleft()
-                if slot.ended:
-                    continue  # too late: it was left behind
-                if partial is None:
-                    await self._end(slot)
-                else:
+                slot, partial = self._news[0]
+                if partial is None and not slot.ended:
+                    await self._end(slot)  # interrupted in there, we come here again
+                self._news.popleft()
+                if partial is not None and not slot.ended:  # else too late: it was left behind
                     await self._update(slot, partial)
             if deadline is not None:
                 late = self._loop.time() >= deadline
@@ -408,33 +473,55 @@ class Batch:
     async def _end(self, slot: _Slot) -> None:
         if slot.ended:
             return
-        slot.ended = True
-        self._open -= 1
         if slot.overdue is not None:
             slot.overdue.cancel()
         result = slot.outcome
         assert result is not None
         if slot.terminate and not result.terminate:
             result = slot.outcome = msgspec.structs.replace(result, terminate=True)
+        await self._record(slot, result)
+        slot.ended = True
+        self._open -= 1
         call = slot.call
         await self.run.emit(ToolExecutionEnd(call.id, call.name, result, result.is_error))
+
+    async def _record(self, slot: _Slot, result: AgentToolResult) -> None:
+        """The journal has the outcome before anybody hears of it."""
+        if slot.message is None and not slot.parked:
+            slot.message = ToolResultMessage(
+                slot.call.id,
+                slot.call.name,
+                result.content,
+                result.details,
+                result.is_error,
+                result.usage,
+            )
+        journal = self.run.journal
+        if journal is None or slot.message is None or slot.durable:
+            return
+        ended = journal.ended(self.reply, slot.index, slot.message, result.terminate)
+        await self.run.record(ended)
+        slot.durable = True
+
+    async def _unpark(self, slot: _Slot) -> None:
+        """The run is stopped, or the user has said something else: nobody needs to decide."""
+        slot.parked = False
+        slot.outcome = self._stopped_result()
+        await self._record(slot, slot.outcome)
 
     async def _announce(self, slot: _Slot) -> None:
         if slot.announced:
             return
         slot.announced = True
-        result = slot.outcome
-        assert result is not None
-        message = ToolResultMessage(
-            slot.call.id,
-            slot.call.name,
-            result.content,
-            result.details,
-            result.is_error,
-            result.usage,
-        )
+        message = slot.message
+        assert message is not None
         self.run.results.append(message)
         await self.run.announce(message)
+
+    @property
+    def parked(self) -> bool:
+        """Some call waits for an approval."""
+        return any(slot.parked for slot in self.slots)
 
     @property
     def terminates(self) -> bool:
@@ -452,8 +539,31 @@ async def run_tools(run: Run, reply: AssistantMessage, calls: list[ToolCall]) ->
     if batch is None or batch.reply is not reply:
         batch = run.batch = Batch(run, reply, calls)
     await batch.settle()
-    run.progress.terminated = batch.terminates
+    run.progress.terminated = batch.terminates and not batch.parked
+    if batch.parked:
+        run.progress.parked = True
+        run.notice_stop()
+        run.progress.stopped_by = run.progress.stopped_by or "approval"
     run.batch = None
+
+
+def _slots(reply: AssistantMessage, calls: list[ToolCall]) -> list[_Slot]:
+    """One for each of *calls*, which are those of *reply* that have no result yet."""
+    slots: list[_Slot] = []
+    for index, call in enumerate(reply.tool_calls):
+        if len(slots) < len(calls) and call is calls[len(slots)]:
+            slots.append(_Slot(index, call))
+    return slots
+
+
+def _starting(slots: list[_Slot]) -> list[Starting]:
+    """What the journal is told of calls that are about to run."""
+    found: list[Starting] = []
+    for slot in slots:
+        assert slot.tool is not None
+        assert slot.bound is not None
+        found.append(Starting(slot.index, slot.call, slot.tool, slot.bound.args))
+    return found
 
 
 async def _within(

@@ -46,6 +46,7 @@ class FunctionTool(AgentTool[dict[str, Any], Any], Generic[P, R]):
         execution_mode: ExecutionMode | None = None,
         timeout: float | None = None,
         replay: Replay = "never",
+        approval: bool = False,
         isolation: Literal["process"] | None = None,
         local_names: Mapping[str, Any] | None = None,
     ) -> None:
@@ -58,6 +59,7 @@ class FunctionTool(AgentTool[dict[str, Any], Any], Generic[P, R]):
         self.execution_mode = execution_mode
         self.timeout = timeout
         self.replay = replay
+        self.approval = approval
         self.isolation = isolation
         self._given_description = description
         self.description = description or inspect.cleandoc(_docstring_of(function) or "")
@@ -87,6 +89,7 @@ class FunctionTool(AgentTool[dict[str, Any], Any], Generic[P, R]):
             execution_mode=self.execution_mode,
             timeout=self.timeout,
             replay=self.replay,
+            approval=self.approval,
             isolation=self.isolation,
         )
 

@@ -70,6 +70,9 @@ class BeforeToolCallResult(msgspec.Struct):
     """Told to the model when blocked."""
     terminate: bool = False
     args: dict[str, Any] | None = None
+    approval: bool | None = None
+    """True: the call waits for somebody's approval. False: it needs none, or has it. None: as the
+    tool says."""
 
 
 class AfterToolCall(msgspec.Struct):

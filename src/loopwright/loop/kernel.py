@@ -138,6 +138,8 @@ async def drive(run: Run, signal: AbortSignal | None = None) -> RunOutcome:
     run.begin()
     try:
         await run.emit(AgentStart())
+        if run.progress.turn == "answered":  # taken up again in the middle of a turn
+            await run.emit(TurnStart())
         await _advance(run)
     except GeneratorExit:  # the event loop is gone; nothing can be awaited any more
         run.batch = None
@@ -181,7 +183,8 @@ async def _advance(run: Run) -> None:
                 case Deliver(messages):
                     await _deliver(run, messages)
                 case Finish():
-                    await _finish(run)
+                    if await _may_finish(run):
+                        await _finish(run)
                 case _:
                     assert_never(step)
         except Interrupted:
@@ -222,7 +225,7 @@ async def _begin_turn(run: Run) -> None:
         if not progress.steering and not progress.follow_up:
             progress.steering = None  # preparing may have taken long; ask once more
     progress.turn = "open"
-    progress.terminated = False
+    progress.terminated = progress.parked = False
     run.reply = None
     run.results = []
     await run.emit(TurnStart())
@@ -285,9 +288,10 @@ def _heed(run: Run, verdict: FinishTurn | None) -> None:
     limit = run.config.max_turns
     if limit is not None and run.turns >= limit:
         owes_answer = bool(run.results) and not progress.terminated
-        if owes_answer or progress.extra_turn or progress.steering or run.inbox.waits:
+        wants_more = progress.extra_turn or progress.retry or progress.steering
+        if owes_answer or wants_more or run.inbox.waits:
             progress.stopped_by = progress.stopped_by or "max_turns"
-        progress.extra_turn = False
+        progress.extra_turn = progress.retry = False
         progress.steering, progress.follow_up = [], []
 
 
@@ -321,6 +325,14 @@ async def _finish(run: Run) -> None:
         await _give_back(run, "follow_up", messages)
     run.finished = True  # not before: an interruption while giving back comes here again
     await run.emit(AgentEnd(run.new_messages))
+
+
+async def _may_finish(run: Run) -> bool:
+    """False if the journal knows of a message that came just now: the queues are asked again."""
+    if run.journal is None or await run.record(run.journal.finish(run)) is not False:
+        return True
+    run.progress.steering = run.progress.follow_up = None
+    return False
 
 
 async def _give_back(run: Run, queue: QueueName, messages: list[AgentMessage]) -> None:

@@ -37,10 +37,13 @@ async def stream_reply(run: Run) -> None:
     If the run was stopped, nothing is asked and the turn is closed with what there is.
     """
     run.turns += 1
-    run.progress.extra_turn = False
+    run.progress.extra_turn = run.progress.retry = False
+    run.failure_kind = None
     message = None
     if not run.signal.aborted and not run.reply_is_open:
         try:
+            if run.journal is not None:
+                await run.call(run.journal.before_request, run)
             stream = await _request(run)
         except Interrupted:
             message = None
@@ -51,9 +54,14 @@ async def stream_reply(run: Run) -> None:
             message = await _read(run, stream)
     if message is None:
         message = _aborted(run)
-    if message.stop_reason == "error" and run.progress.stopped_by is None:
+    if message.stop_reason in ("error", "length") and run.progress.stopped_by is None:
         run.notice_stop()
-        run.progress.stopped_by = run.progress.stopped_by or "error"
+        journal = run.journal
+        if run.progress.stopped_by is None:
+            retry = journal is not None and journal.recovers(run, message, run.failure_kind)
+            run.progress.retry = retry
+            if message.stop_reason == "error" and not retry:
+                run.progress.stopped_by = "error"
     was_open = run.reply_is_open
     run.reply_is_open = False
     run.last_event = None
@@ -168,8 +176,11 @@ async def _open_or_close(run: Run, event: StreamEvent) -> AssistantMessage | Non
             message = msgspec.structs.replace(message, stop_reason="length")
         return _checked(message)
     if isinstance(event, Error):
+        run.failure_kind = event.kind
         return _failed(event)
     if isinstance(event, Retry):
+        if run.journal is not None:
+            run.journal.retried(event)
         run.extra_usage += event.usage or Usage()
         await run.emit(event)
         return None
@@ -220,11 +231,11 @@ def _failure(run: Run, text: str) -> AssistantMessage:
 def _aborted(run: Run) -> AssistantMessage:
     """The reply as far as listeners have seen it."""
     run.notice_stop()
-    idle = run.cause == "idle_timeout"
+    failed = run.cause in ("idle_timeout", "journal")
     text = run.describe(run.cause)
     partial = getattr(run.last_event, "partial", None)
     if partial is None:
-        return run.made_up_reply(text, "error" if idle else "aborted")
+        return run.made_up_reply(text, "error" if failed else "aborted")
     return msgspec.structs.replace(
-        partial, stop_reason="error" if idle else "aborted", error_message=text
+        partial, stop_reason="error" if failed else "aborted", error_message=text
     )

@@ -21,6 +21,7 @@ from ..signals import AbortController
 from ..stream import AssistantStream, StreamEvent
 from .config import AgentLoopConfig
 from .context import AgentContext
+from .faults import report
 from .hooks import Hook
 from .interrupt import GRACE_SECONDS, CancelledFromWithin, Interrupt
 from .outbox import Outbox
@@ -30,6 +31,7 @@ from .transcript import Progress, StoppedBy
 
 if TYPE_CHECKING:
     from .dispatch import Batch
+    from .journal import Journal
     from .output import Answer
 
 __all__ = ["Emit", "Run", "RunOutcome", "StreamFn"]
@@ -43,7 +45,14 @@ StreamFn = Callable[..., AssistantStream | Awaitable[AssistantStream]]
 FINAL_ANSWER = "final_answer"
 """The tool by which a typed answer is given; see output.py, which needs pydantic."""
 
-_Cause = Literal["abort", "run_timeout", "idle_timeout", "cancelled"]
+_Cause = Literal["abort", "run_timeout", "idle_timeout", "cancelled", "journal"]
+
+
+_STOPPED_BY: dict[str | None, StoppedBy] = {
+    "run_timeout": "timeout",
+    "idle_timeout": "timeout",
+    "journal": "error",
+}
 
 
 class RunOutcome(msgspec.Struct):
@@ -72,8 +81,11 @@ class Run:
         prompts: Sequence[AgentMessage] = (),
         answer: Answer | None = None,
         outbox: Outbox | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.config = config
+        self.journal = journal
+        """Makes the run durable; None once it has failed."""
         self.answer = answer
         self.failure: str | None = None
         self.correction: AgentMessage | None = None
@@ -95,6 +107,8 @@ class Run:
         self.open_message: AgentMessage | None = None
         self.reply_is_open = False
         self.last_event: StreamEvent | None = None
+        self.failure_kind: str | None = None
+        """The wire's short name of why the present reply failed."""
         self.hook_failed = False
         self.emit_raised = False
         self.outbox = outbox or Outbox()
@@ -181,13 +195,14 @@ class Run:
             if self.cause is None:
                 self.cause = "abort"
             if self.progress.stopped_by is None:
-                timed_out = self.cause in ("run_timeout", "idle_timeout")
-                self.progress.stopped_by = "timeout" if timed_out else "abort"
+                self.progress.stopped_by = _STOPPED_BY.get(self.cause, "abort")
 
     def describe(self, cause: _Cause | None) -> str:
         """The stop in words."""
         if cause == "run_timeout":
             return f"The run took longer than run_timeout={self.config.run_timeout:g} seconds."
+        if cause == "journal":
+            return self.failure or "The session could not be written."
         if cause == "idle_timeout":
             return f"Nothing happened for idle_timeout={self.config.idle_timeout:g} seconds."
         reason = self.signal.reason if cause == "abort" else None
@@ -221,10 +236,32 @@ class Run:
 
     async def end_message(self, message: AgentMessage) -> None:
         """A message that has begun is finished, and part of the transcript."""
+        if self.journal is not None:
+            self.open_message = message  # if we are interrupted here, it is ended once more
+            await self.record(self.journal.message(message))
         self.open_message = None
         self.context.messages.append(message)
         self.new_messages.append(message)
         await self.emit(MessageEnd(message))
+
+    # -- the journal --------------------------------------------------------------------------
+
+    async def record(self, writing: Awaitable[Any]) -> Any:
+        """Await the journal. If it fails, the run is stopped; returns None then."""
+        try:
+            return await writing
+        except Exception as error:  # noqa: BLE001 - whatever it is, the session is lost to us
+            self.lose_journal(error)
+            return None
+
+    def lose_journal(self, error: BaseException) -> None:
+        """Nothing more can be written: start nothing more, and say why at the end."""
+        if self.journal is None:
+            return
+        report(self.config.on_error, error, "writing the session")
+        self.journal = None
+        self.failure = f"The session could not be written: {error}"
+        self.stop("journal")
 
     # -- hooks --------------------------------------------------------------------------------
 
@@ -269,6 +306,8 @@ class Run:
         if stopped_by in ("abort", "timeout"):
             stop_reason = "error" if self.cause == "idle_timeout" else "aborted"
             error_message = self.describe(self.cause)
+        elif stopped_by == "approval":
+            stop_reason = "toolUse"
         elif self.failure is not None:
             stop_reason, error_message = "error", self.failure
         return RunOutcome(

@@ -46,6 +46,7 @@ def tool(
     execution_mode: ExecutionMode | None = None,
     timeout: float | None = None,
     replay: Replay = "never",
+    approval: bool = False,
     isolation: Literal["process"] | None = None,
 ) -> FunctionTool[P, R]: ...
 @overload
@@ -57,6 +58,7 @@ def tool(
     execution_mode: ExecutionMode | None = None,
     timeout: float | None = None,
     replay: Replay = "never",
+    approval: bool = False,
     isolation: Literal["process"] | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -64,8 +66,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     Name, description and schema come from the function's name, docstring, signature and type
     hints; options override the first two. A sync function runs in a thread, or with
-    `isolation="process"` in a process that is killed after *timeout* seconds. The function stays
-    callable as before.
+    `isolation="process"` in a process that is killed after *timeout* seconds. With `approval=True`
+    each call waits, in a session, for somebody to approve it. The function stays callable as
+    before.
 
     Raises `InvalidTool` at once for what can never be called (positional-only parameters, `*args`,
     generators, functions a worker process could not import), and when registered for types without

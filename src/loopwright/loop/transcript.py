@@ -34,7 +34,7 @@ __all__ = [
     "unanswered_calls",
 ]
 
-StoppedBy = Literal["terminate", "hook", "max_turns", "abort", "timeout", "error"]
+StoppedBy = Literal["terminate", "hook", "max_turns", "abort", "timeout", "error", "approval"]
 
 
 class Progress(msgspec.Struct):
@@ -53,6 +53,10 @@ class Progress(msgspec.Struct):
     """The tools of the last turn agreed that no answer to them is needed."""
     extra_turn: bool = False
     """A hook asked for one more request."""
+    retry: bool = False
+    """The last reply failed in a way that can be mended; the model is asked once more."""
+    parked: bool = False
+    """Calls of the last reply wait for somebody's approval; the run ends without their results."""
 
 
 class Poll(msgspec.Struct):
@@ -97,7 +101,8 @@ def next_step(transcript: Sequence[AgentMessage], progress: Progress) -> Step:
     """The one thing to do now."""
     if progress.turn == "answered":
         reply, calls = unanswered_calls(transcript)
-        return RunTools(reply, calls) if reply is not None and calls else EndTurn()
+        missing = reply is not None and bool(calls) and not progress.parked
+        return RunTools(reply, calls) if reply is not None and missing else EndTurn()
     if progress.prompts:
         return BeginTurn() if progress.turn == "closed" else Deliver(progress.prompts)
     if progress.turn == "open":
@@ -111,7 +116,8 @@ def next_step(transcript: Sequence[AgentMessage], progress: Progress) -> Step:
         return Finish()
     if progress.steering is None:
         return Poll("steering")
-    if progress.steering or progress.extra_turn or _owes_answer(transcript, progress):
+    goes_on = progress.extra_turn or progress.retry or _owes_answer(transcript, progress)
+    if progress.steering or goes_on:
         return BeginTurn()
     if progress.follow_up is None:
         return Poll("follow_up")

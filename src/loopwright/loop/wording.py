@@ -19,11 +19,13 @@ __all__ = [
     "cancelled",
     "cut_by_length",
     "hook_raised",
+    "needs_approval",
     "raised",
     "refused",
     "timed_out",
     "unknown_tool",
     "unreadable_arguments",
+    "waits_for_approval",
 ]
 
 ABORTED = "Operation aborted"
@@ -58,6 +60,17 @@ def cut_by_length(name: str) -> str:
         "arguments may be incomplete. Send the call again with complete arguments; if they are "
         "large, split the work into smaller calls."
     )
+
+
+def needs_approval(name: str) -> str:
+    """Nobody can be asked: there is no session that could keep the question."""
+    return f"The tool {name!r} was not run: it needs an approval, and nobody can be asked here."
+
+
+def waits_for_approval(name: str) -> AgentToolResult:
+    """What is shown, never told to the model, of a call that is parked."""
+    text = TextContent(f"The call of {name!r} waits for approval.")
+    return AgentToolResult([text], {"awaitingApproval": True})
 
 
 def blocked(name: str) -> str:
