@@ -35,6 +35,12 @@ class Sizes:
     """Of the replies that vendors' own libraries and other ones read: they take so long."""
     history: int = 600
     """Messages of the request that is encoded."""
+    commits: int = 400
+    sessions: int = 1_000
+    """Of one database, listed at once."""
+    entries: int = 100_000
+    """Of one session."""
+    fewer_entries: int = 1_000
 
 
 _TINY = Sizes(
@@ -57,6 +63,10 @@ _TINY = Sizes(
     wire_events=200,
     sdk_events=100,
     history=12,
+    commits=5,
+    sessions=4,
+    entries=20,
+    fewer_entries=10,
 )
 
 SIZES = {"full": Sizes(), "quick": Sizes(rounds=3, processes=5, wire_rounds=3), "tiny": _TINY}

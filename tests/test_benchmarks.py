@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NAMES = [
     "deltas", "arguments", "turns", "parallel", "agents", "imports", "idle", "wires",
-    "wire-arguments", "requests", "vendors",
+    "wire-arguments", "requests", "vendors", "telemetry", "sessions",
 ]  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from . import (
     idle,
     imports,
     parallel,
+    sessions,
+    telemetry,
     turns,
     wires,
     wires_arguments,
@@ -37,4 +39,6 @@ WORKS: dict[str, Measure] = {
     "wire-arguments": wires_arguments.measure,
     "requests": wires_requests.measure,
     "vendors": wires_vendors.measure,
+    "telemetry": telemetry.measure,
+    "sessions": sessions.measure,
 }

@@ -1,0 +1,1 @@
+"""Sessions as files for people and for other programs."""

@@ -1,0 +1,449 @@
+"""A session that is open: one lane of it in memory, the rest in the store.
+
+Opening for writing takes the lease, so there is one writer at a time; opening for reading takes
+nothing. In memory is the part of the branch that the model is shown, back to the newest
+compaction, and the rows that are not history. Both change only when a commit has been written.
+
+Not here: running anything (harness), keeping anything (the stores).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ..errors import Misuse, SessionClosed, SessionDamaged, SessionExists, SessionNotFound
+from ..messages import AgentMessage, Usage, UserMessage
+from .entries import CompactionEntry, CustomEntry, Entry, EntryRow, MessageEntry, to_row
+from .leases import new_owner
+from .rows import Approval, Fact, InboxItem, Intent, Lane, Operation, SessionInfo
+from .store import Commit, SessionState, SessionStore
+from .tree import BranchWalk, adds_to_context, context_of, transcript_of
+from .writer import Writer
+
+__all__ = ["LEASE_SECONDS", "Session"]
+
+LEASE_SECONDS = 30.0
+"""How long others wait for a writer that has vanished without a trace."""
+
+_PAGE = 256
+_LARGEST_PAGE = 8192
+_PREVIEW_CHARACTERS = 200
+
+
+class Session:
+    """One lane of a session, open. Made by `Session.open` or `Session.read`."""
+
+    def __init__(self, store: SessionStore, state: SessionState, lane: str) -> None:
+        self.store = store
+        self._lane = lane
+        self._writer: Writer | None = None
+        self._entries: list[Entry] = []
+        self._context: list[AgentMessage] = []
+        self._transcript: list[AgentMessage] = []
+        self._closed = False
+        self.on_lost: Callable[[Exception], object] | None = None
+        """Called when the session cannot be written any more: the lease is lost, the disk full."""
+        self.on_commit: Callable[[Commit], Callable[[asyncio.Future[int]], object]] | None = None
+        """For telemetry: called with each commit that is handed over; what it returns, with the
+        commit's future when that is done."""
+        self._take(state)
+
+    # -- opening and closing ------------------------------------------------------------------
+
+    @classmethod
+    async def open(
+        cls,
+        store: SessionStore,
+        session_id: str | None = None,
+        *,
+        lane: str = "main",
+        cwd: str | None = None,
+        create: bool = True,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> Session:
+        """Open for writing; a session that is not there is made if *create*.
+
+        Raises `SessionLocked` while another process has it, `SessionNotFound`, and what the store
+        raises. Opening starts nothing.
+        """
+        if session_id is None:
+            info = SessionInfo(cwd=cwd)
+            await store.create(info)
+            session_id = info.id
+        elif create:
+            try:
+                await store.info(session_id)
+            except SessionNotFound:
+                try:
+                    await store.create(SessionInfo(id=session_id, cwd=cwd))
+                except SessionExists:
+                    pass  # another process was quicker; the lease decides who writes
+        lease = await store.claim(session_id, new_owner(), lease_seconds)
+        try:
+            state = await store.state(session_id)
+            session = cls(store, state, lane)
+            await session._load()
+            session._writer = Writer(store, lease, lease_seconds, session._apply)
+        except BaseException:
+            await store.release(lease)
+            raise
+        session._writer.on_failure = session._lost
+        return session
+
+    @classmethod
+    async def read(cls, store: SessionStore, session_id: str, *, lane: str = "main") -> Session:
+        """Look at a session, locked or not. Nothing can be written to it."""
+        session = cls(store, await store.state(session_id), lane)
+        await session._load()
+        return session
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close it; commits that were handed over are written. The store stays open."""
+        self._closed = True
+        if self._writer is not None:
+            await self._writer.aclose()
+
+    # -- what is there ------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._info.id
+
+    @property
+    def info(self) -> SessionInfo:
+        """What a list shows of it, as of the last commit."""
+        return self._info
+
+    @property
+    def usage(self) -> Usage:
+        """The sum of the ledger."""
+        return self._info.usage
+
+    @property
+    def lane(self) -> Lane:
+        """The lane this handle works on."""
+        return self._lanes[self._lane]
+
+    @property
+    def lanes(self) -> dict[str, Lane]:
+        """All lanes, by name."""
+        return dict(self._lanes)
+
+    @property
+    def leaf_id(self) -> str | None:
+        """The entry the next one will follow."""
+        return self.lane.leaf_id
+
+    @property
+    def operation(self) -> Operation | None:
+        """What is open on this lane."""
+        open_id = self.lane.operation_id
+        return None if open_id is None else self._operations.get(open_id)
+
+    @property
+    def last_operation(self) -> Operation | None:
+        """The last one on this lane that came to an end."""
+        ended = [
+            operation
+            for operation in self._operations.values()
+            if operation.lane == self._lane and operation.id != self.lane.operation_id
+        ]
+        ended.sort(key=lambda operation: operation.finished_at or 0)
+        return ended[-1] if ended else None
+
+    @property
+    def intents(self) -> dict[str, Intent]:
+        """Calls that were started and not settled, by the id reserved for their result."""
+        return self._intents
+
+    @property
+    def approvals(self) -> dict[str, Approval]:
+        """Approvals that were asked for and not used, by the id reserved for the result."""
+        return self._approvals
+
+    @property
+    def name(self) -> str | None:
+        """The name a person gave it."""
+        return self._info.name
+
+    @property
+    def facts(self) -> list[Fact]:
+        """Name, labels and a program's own facts."""
+        return list(self._facts.values())
+
+    def label_of(self, entry_id: str) -> str | None:
+        """The label of an entry."""
+        fact = self._facts.get(("label", entry_id))
+        return None if fact is None else fact.value
+
+    def entries(self) -> list[Entry]:
+        """The branch, oldest first, as far back as the newest compaction needs."""
+        return list(self._entries)
+
+    def messages(self) -> list[AgentMessage]:
+        """What the model is shown: a summary where there is one, no failed replies."""
+        return list(self._context)
+
+    def transcript(self) -> list[AgentMessage]:
+        """Like `messages`, with the replies that failed or were aborted."""
+        return list(self._transcript)
+
+    def entry_of(self, message: AgentMessage) -> MessageEntry | None:
+        """The entry that holds this very message, if it is near the end of the branch."""
+        for entry in reversed(self._entries):
+            if isinstance(entry, MessageEntry) and entry.message is message:
+                return entry
+        return None
+
+    async def history(self) -> list[Entry]:
+        """The whole branch, oldest first, what was compacted included."""
+        rows = await self._walk(self.leaf_id, whole=True)
+        return [row.entry() for row in rows]
+
+    async def path(self, entry_id: str | None) -> list[EntryRow]:
+        """The rows from the root to an entry, oldest first; none for None."""
+        return await self._walk(entry_id, whole=True)
+
+    async def rows(self) -> list[EntryRow]:
+        """Every entry of every branch, in the order they were written."""
+        found: list[EntryRow] = []
+        after = 0
+        while page := await self.store.entries(self.id, after=after, limit=_LARGEST_PAGE):
+            found += page
+            after = page[-1].seq
+        return found
+
+    # -- writing ------------------------------------------------------------------------------
+
+    async def commit(self, commit: Commit, entries: Sequence[Entry] = ()) -> int:
+        """Write *commit* and *entries*, together. The lanes in *commit* say where leaves move.
+
+        Cancelling the caller does not take it back. Raises `SessionClosed`, `LeaseLost`,
+        `StoreUnavailable`, `InboxNotEmpty`, `ApprovalRefused`; nothing was written then.
+        """
+        return await asyncio.shield(self.submit(commit, entries))
+
+    def submit(self, commit: Commit, entries: Sequence[Entry] = ()) -> asyncio.Future[int]:
+        """Hand *commit* over without waiting for it. Those handed over are written in order."""
+        future = self._open_writer().submit(self._complete(commit, entries))
+        future.add_done_callback(self._settle_tip)
+        if self.on_commit is not None:
+            future.add_done_callback(self.on_commit(commit))
+        return future
+
+    async def append(self, message: AgentMessage) -> MessageEntry:
+        """Add a message behind the leaf."""
+        entry = MessageEntry(parent_id=self.tip.leaf_id, message=message)
+        await self.commit(Commit(lanes=[self.lane_at(entry.id)]), [entry])
+        return entry
+
+    async def append_custom(self, custom_type: str, data: Any = None) -> CustomEntry:
+        """Add data of a program's own behind the leaf; no model is shown it."""
+        entry = CustomEntry(parent_id=self.tip.leaf_id, custom_type=custom_type, data=data)
+        await self.commit(Commit(lanes=[self.lane_at(entry.id)]), [entry])
+        return entry
+
+    async def set_name(self, name: str | None) -> None:
+        """Give the session a name; None takes it away."""
+        await self.commit(Commit(facts=[Fact(namespace="name", value=name, deleted=name is None)]))
+
+    async def set_label(self, entry_id: str, label: str | None) -> None:
+        """Mark an entry; None takes the mark away. Raises `Misuse` if there is no such entry."""
+        await self._demand(entry_id)
+        fact = Fact(namespace="label", key=entry_id, value=label, deleted=label is None)
+        await self.commit(Commit(facts=[fact]))
+
+    async def set_fact(self, key: str, value: Any) -> None:
+        """Keep a JSON value of a program's own. None is kept as null."""
+        await self.commit(Commit(facts=[Fact(namespace="custom", key=key, value=value)]))
+
+    async def delete_fact(self, key: str) -> None:
+        """Forget a value of a program's own."""
+        await self.commit(Commit(facts=[Fact(namespace="custom", key=key, deleted=True)]))
+
+    async def add_lane(self, name: str, at: str | None = None) -> Lane:
+        """A new lane whose leaf is the entry *at*, or where this one stands. Names are for good.
+
+        Raises `Misuse` if the name is taken or there is no such entry.
+        """
+        if name in self._lanes:
+            raise Misuse(f"the session has a lane named {name!r} already")
+        if at is not None:
+            await self._demand(at)
+        lane = Lane(name=name, leaf_id=self.leaf_id if at is None else at)
+        await self.commit(Commit(lanes=[lane]))
+        return lane
+
+    @property
+    def tip(self) -> Lane:
+        """This lane as it is once all that was handed over has been written."""
+        return self._tip
+
+    def lane_at(self, leaf_id: str | None, **changes: Any) -> Lane:
+        """The tip with another leaf, for a commit."""
+        return msgspec.structs.replace(self._tip, leaf_id=leaf_id, **changes)
+
+    async def refresh(self) -> None:
+        """Look again at what others may write without a lease: inbox and approvals."""
+        self._inbox = {item.id: item for item in await self.store.inbox(self.id)}
+        state = await self.store.state(self.id)
+        self._approvals = {approval.id: approval for approval in state.approvals}
+
+    async def reload(self) -> None:
+        """Build the branch in memory anew, after the leaf was moved."""
+        await self._load()
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _open_writer(self) -> Writer:
+        if self._closed:
+            raise SessionClosed(f"the session {self.id} is closed", hint="open it again")
+        if self._writer is None:
+            raise SessionClosed(
+                f"the session {self.id} was opened for reading", hint="use Session.open to write"
+            )
+        return self._writer
+
+    def _complete(self, commit: Commit, entries: Sequence[Entry]) -> Commit:
+        commit.entries = [*commit.entries, *(to_row(entry) for entry in entries)]
+        if commit.usage and commit.usage_total is None:
+            total = self._pending_usage
+            for row in commit.usage:
+                total += row.usage
+            self._pending_usage = commit.usage_total = total
+        if self._info.preview is None and commit.preview is None:
+            commit.preview = _preview(entries)
+        self._made.update({entry.id: entry for entry in entries})
+        for lane in commit.lanes:
+            if lane.name == self._lane:
+                self._tip = lane
+        return commit
+
+    def _settle_tip(self, future: asyncio.Future[int]) -> None:
+        if future.cancelled() or future.exception() is not None:
+            self._tip = self.lane  # refused: what was handed over did not happen
+
+    def _apply(self, commit: Commit, head: int) -> None:
+        """*commit* has been written: what is in memory says the same now."""
+        for operation in commit.operations:
+            self._operations[operation.id] = operation
+        for intent in commit.intents:
+            self._intents[intent.id] = intent
+        for settled in commit.settled:
+            self._intents.pop(settled, None)
+        for approval in commit.approvals:
+            self._approvals[approval.id] = approval
+            if approval.status == "consumed":
+                del self._approvals[approval.id]
+        for consumed, _ in commit.consume:
+            self._approvals.pop(consumed, None)
+        for item in commit.inbox:
+            self._inbox.pop(item.id, None)
+        for fact in commit.facts:
+            self._facts.pop((fact.namespace, fact.key), None)
+            if not fact.deleted:
+                self._facts[fact.namespace, fact.key] = fact
+        changes: dict[str, Any] = {"entries": self._info.entries + len(commit.entries)}
+        names = [fact for fact in commit.facts if fact.namespace == "name"]
+        if names:
+            changes["name"] = None if names[-1].deleted else names[-1].value
+        if commit.usage_total is not None:
+            changes["usage"] = commit.usage_total
+        if commit.preview is not None:
+            changes["preview"] = commit.preview
+        self._info = _replaced(self._info, changes)
+        self.head = head
+        leaf, moved = self.leaf_id, any(lane.name == self._lane for lane in commit.lanes)
+        for row in commit.entries:
+            entry = self._made.pop(row.id, None) or row.entry()
+            if moved and entry.parent_id == leaf:
+                self._grow(entry)
+                leaf = entry.id
+        for lane in commit.lanes:
+            self._lanes[lane.name] = lane
+
+    def _grow(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        if isinstance(entry, CompactionEntry):
+            self._context = context_of(self._entries)
+            self._transcript = transcript_of(self._entries)
+            return
+        shown = adds_to_context(entry)
+        if shown is not None:
+            self._context.append(shown)
+            self._transcript.append(shown)
+        else:
+            self._transcript += transcript_of([entry])  # a failed reply is told, not shown
+
+    def _take(self, state: SessionState) -> None:
+        self._info = state.info
+        self._pending_usage = state.info.usage
+        self.head = state.head
+        self._lanes = {lane.name: lane for lane in state.lanes}
+        self._operations = {operation.id: operation for operation in state.operations}
+        self._intents = {intent.id: intent for intent in state.intents}
+        self._inbox: dict[str, InboxItem] = {item.id: item for item in state.inbox}
+        self._approvals = {approval.id: approval for approval in state.approvals}
+        self._facts = {(fact.namespace, fact.key): fact for fact in state.facts}
+        self._made: dict[str, Entry] = {}
+        if self._lane not in self._lanes:
+            raise Misuse(
+                f"the session {self.id} has no lane named {self._lane!r}",
+                hint=f"it has: {', '.join(sorted(self._lanes))}",
+            )
+        self._tip = self._lanes[self._lane]
+
+    async def _load(self) -> None:
+        rows = await self._walk(self.leaf_id, whole=False)
+        self._entries = [row.entry() for row in rows]
+        self._context = context_of(self._entries)
+        self._transcript = transcript_of(self._entries)
+
+    async def _walk(self, leaf_id: str | None, *, whole: bool) -> list[EntryRow]:
+        """The branch that ends with *leaf_id*, oldest first, read backwards page by page."""
+        if leaf_id is None:
+            return []
+        leaf = await self.store.find(self.id, [leaf_id])
+        if not leaf:
+            raise SessionDamaged(f"the leaf {leaf_id} is missing", where=f"session {self.id}")
+        walk = BranchWalk(leaf_id)
+        before, size = leaf[0].seq + 1, _PAGE
+        while not walk.done and (whole or not walk.enough_for_context):
+            page = await self.store.entries(self.id, before=before, limit=size, newest_first=True)
+            if not page:
+                walk.end()
+                break
+            walk.feed(page)
+            before, size = page[-1].seq, min(size * 4, _LARGEST_PAGE)
+        return walk.rows if whole else walk.context_rows
+
+    async def _demand(self, entry_id: str) -> None:
+        if not await self.store.find(self.id, [entry_id]):
+            raise Misuse(f"the session {self.id} has no entry {entry_id!r}")
+
+    def _lost(self, error: Exception) -> None:
+        if self.on_lost is not None:
+            self.on_lost(error)
+
+
+def _preview(entries: Sequence[Entry]) -> str | None:
+    for entry in entries:
+        if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage):
+            text = " ".join(entry.message.text.split())
+            return text[:_PREVIEW_CHARACTERS] or None
+    return None
+
+
+def _replaced(info: SessionInfo, changes: dict[str, Any]) -> SessionInfo:
+    return msgspec.structs.replace(info, **changes)

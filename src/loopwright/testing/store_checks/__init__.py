@@ -1,0 +1,1 @@
+"""The checks of a session store, by what they are about. `StoreConformance` has them all."""
