@@ -51,12 +51,17 @@ LOADED_ONLY_WHEN_NEEDED = [
     "importlib.metadata",
     "jsonschema",
     "openai",
+    "pathspec",
     "pydantic",
     "pydantic_core",
     "rich",
     "typer",
+    "sqlite3",
     "xllamacpp",
+    "yaml",
     "loopwright.cli",
+    "loopwright.harness",
+    "loopwright.session",
     "loopwright.testing",
 ]
 

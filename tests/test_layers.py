@@ -57,6 +57,8 @@ KEEPERS_OF_TASKS = {
     "loop/agent_stream.py": "`agent.stream()` owns the run it shows",
     "loop/event_stream.py": "`agent_loop()` owns the run it shows",
     "loop/dispatch.py": "an aborted tool that does not let go may not hold up the run, as a group would",
+    "session/writer.py": "commits go on when whoever waits for them is cancelled",
+    "harness/driver.py": "a run is watched for what other processes say, and the watch ends with it",
     "loop/kernel.py": "the closing events are shielded from the cancellation that caused them",
 }
 

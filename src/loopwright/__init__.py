@@ -1,8 +1,10 @@
 """loopwright: an agent runtime. A loop that works until the job is done.
 
 The names here are the front door; each layer has more: `loopwright.messages`, `.events`,
-`.stream`, `.models`, `.testing`. Importing does nothing else: no files, no network, no SDK.
+`.stream`, `.models`, `.session`, `.testing`. Importing does nothing else: no files, no network, no SDK.
 """
+
+import typing as _typing
 
 from .loop.agent import Agent
 from .loop.config import AgentLoopConfig
@@ -25,6 +27,9 @@ from .loop.tool import AgentTool, ToolContext, tool
 from .messages import AgentToolResult, CustomMessage
 from .signals import AbortController, AbortSignal
 
+if _typing.TYPE_CHECKING:
+    from .harness.harness import Harness
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -41,6 +46,7 @@ __all__ = [
     "BeforeToolCallResult",
     "CustomMessage",
     "FinishTurn",
+    "Harness",
     "RunResult",
     "ToolContext",
     "TurnContext",
@@ -53,3 +59,12 @@ __all__ = [
     "set_default_stream_fn",
     "tool",
 ]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """`Harness` is imported when it is first asked for: a plain agent needs no store."""
+    if name == "Harness":
+        from .harness.harness import Harness
+
+        return Harness
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

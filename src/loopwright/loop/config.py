@@ -25,7 +25,7 @@ _TAKE_SIGNAL = {
 }
 _NUMBERS = frozenset({"max_turns", "run_timeout", "idle_timeout"})
 _FUNCTIONS = frozenset({
-    "convert_to_llm", "get_api_key", "on_error", "get_steering_messages",
+    "convert_to_llm", "get_api_key", "invoke_tool", "on_error", "get_steering_messages",
     "get_follow_up_messages", "on_undelivered",
 })  # fmt: skip
 _CHOICES = {
@@ -58,6 +58,7 @@ class AgentLoopConfig:
         "get_follow_up_messages",
         "get_steering_messages",
         "idle_timeout",
+        "invoke_tool",
         "max_turns",
         "model",
         "on_error",
@@ -108,6 +109,8 @@ class AgentLoopConfig:
     ) -> None:
         self._calls: dict[str, hooks.Hook] | None = None
         self._answer_format: AnswerFormat | None = None
+        self.invoke_tool: hooks.Hook | None = None
+        """`(tool, bound, context)`: runs a tool in place of `tool.invoke`; for telemetry."""
         self.model = model
         self.thinking_level: ThinkingLevel = thinking_level
         self.output_type = output_type

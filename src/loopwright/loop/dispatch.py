@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import msgspec
@@ -342,9 +342,9 @@ class Batch:
         context = ToolContext(slot.call.id, self.controller.signal, run.config.deps, deliver)
         try:
             if tool.timeout is None:
-                result = cap_result(await tool.invoke(bound, context))
+                result = cap_result(await self._invoke(tool, bound, context))
             else:
-                result = cap_result(await _within(tool, bound, context))
+                result = cap_result(await self._within(tool, bound, context))
         except GeneratorExit as error:
             if self._loop.is_closed() or not self._loop.is_running():
                 raise  # the event loop is gone, and whoever waited
@@ -366,6 +366,26 @@ class Batch:
         if slot.outcome is None:
             slot.outcome = result
             self._tell(slot, None)
+
+    def _invoke(
+        self, tool: AgentTool[Any, Any], bound: BoundCall, context: ToolContext
+    ) -> Awaitable[AgentToolResult]:
+        invoke = self.run.config.invoke_tool
+        return tool.invoke(bound, context) if invoke is None else invoke(tool, bound, context)
+
+    async def _within(
+        self, tool: AgentTool[Any, Any], bound: BoundCall, context: ToolContext
+    ) -> AgentToolResult:
+        limit = tool.timeout
+        assert limit is not None
+        timer = asyncio.timeout(limit)
+        try:
+            async with timer:
+                return await self._invoke(tool, bound, context)
+        except TimeoutError:
+            if timer.expired():
+                return wording.timed_out(tool.name, limit)
+            raise
 
     async def _after(
         self, hook: Callable[..., Any], slot: _Slot, result: AgentToolResult
@@ -564,21 +584,6 @@ def _starting(slots: list[_Slot]) -> list[Starting]:
         assert slot.bound is not None
         found.append(Starting(slot.index, slot.call, slot.tool, slot.bound.args))
     return found
-
-
-async def _within(
-    tool: AgentTool[Any, Any], bound: BoundCall, context: ToolContext
-) -> AgentToolResult:
-    limit = tool.timeout
-    assert limit is not None
-    timer = asyncio.timeout(limit)
-    try:
-        async with timer:
-            return await tool.invoke(bound, context)
-    except TimeoutError:
-        if timer.expired():
-            return wording.timed_out(tool.name, limit)
-        raise
 
 
 def _check_type(value: Any, kind: type, hook: str) -> None:

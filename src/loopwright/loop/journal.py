@@ -67,6 +67,10 @@ class Journal(Protocol):
         wire's short name of the failure."""
         ...
 
+    async def admits(self, message: AgentMessage) -> bool:
+        """*message* was queued and is about to be said. False if it was taken back meanwhile."""
+        ...
+
     async def message(self, message: AgentMessage) -> None:
         """*message* is final. May be called twice with the same one, after an interruption."""
         ...

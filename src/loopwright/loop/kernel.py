@@ -245,7 +245,11 @@ async def _deliver(run: Run, messages: list[AgentMessage]) -> None:
     """Say *messages*, taking each out of the list in `Progress` that it waits in: what is left
     there when the run is stopped has not been said."""
     while messages:
-        await run.announce(messages.pop(0))
+        journal = run.journal
+        if journal is not None and await run.record(journal.admits(messages[0])) is False:
+            messages.pop(0)
+        else:
+            await run.announce(messages.pop(0))
 
 
 async def _end_turn(run: Run) -> None:

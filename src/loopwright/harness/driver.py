@@ -1,0 +1,268 @@
+"""Driving one lane's operations: accepting a run, running it, taking it up, stopping it.
+
+Everything here happens for one agent, one operation at a time. Who may call, and when, is the
+harness's business.
+
+Not here: what each step of a run writes (journal), or what a person calls (harness).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Generic, cast
+
+import msgspec
+
+from ..errors import OperationParked, SessionError
+from ..loop.agent import Agent
+from ..loop.queues import QueueName
+from ..loop.run import Run
+from ..loop.run_result import OutputT, RunResult
+from ..messages import AgentMessage, AssistantMessage, Usage
+from ..session.entries import Entry, MessageEntry, now_ms
+from ..session.rows import InboxItem, LaneConfig, Operation, UsageRow
+from ..session.session import Session
+from ..session.store import Commit
+from .compactor import Compactor
+from .inbox import SessionInbox
+from .journal import SessionJournal
+from .resume import ResumePlan, plan_resume
+
+if TYPE_CHECKING:
+    from ..telemetry import Trace
+
+__all__ = ["RESTART_LIMIT", "LaneDriver", "cancelled"]
+
+_log = logging.getLogger("loopwright")
+
+RESTART_LIMIT = 5
+"""An operation taken up so often without getting any further is left alone."""
+
+_LOOK_SECONDS = 1.0
+"""How often a run looks for what other processes have said to it."""
+
+
+class LaneDriver(Generic[OutputT]):
+    """Belongs to one open harness."""
+
+    def __init__(self, session: Session, agent: Agent[OutputT], compactor: Compactor) -> None:
+        self.session = session
+        self.agent = agent
+        self.inbox = SessionInbox(session, agent._own_inbox(), self._mode)  # pyright: ignore[reportPrivateUsage]
+        self.compactor = compactor
+        self.run: Run | None = None
+        """The run that is going on."""
+        self.stopped: tuple[str | None] | None = None
+        """The reason of an abort that came before the run had begun."""
+        self.trace: Trace | None = None
+
+    def show_transcript(self) -> None:
+        """The agent's transcript is the session's."""
+        self.agent.state.messages = self.session.transcript()
+
+    async def accept(
+        self, messages: list[AgentMessage], request_id: str | None
+    ) -> tuple[list[AgentMessage], SessionJournal]:
+        """One commit: the operation, its prompt, and what was said for the next run."""
+        session = self.session
+        operation = Operation(
+            lane=self.session.lane.name, request_id=request_id, source_leaf_id=session.tip.leaf_id
+        )
+        items = await self.session.store.inbox(
+            session.id, lane=self.session.lane.name, queues=("nextRun",)
+        )
+        entries: list[Entry] = []
+        parent = session.tip.leaf_id
+        said = [(item.id, item.message) for item in items if item.message is not None]
+        for entry_id, message in [*said, *((None, message) for message in messages)]:
+            entry = MessageEntry(parent_id=parent, message=message, operation_id=operation.id)
+            if entry_id is not None:
+                entry = msgspec.structs.replace(entry, id=entry_id)
+            entries.append(entry)
+            parent = entry.id
+        placed = [
+            msgspec.structs.replace(item, status="placed", operation_id=operation.id)
+            for item in items
+        ]
+        lane = session.lane_at(parent, operation_id=operation.id, config=self._config())
+        commit = Commit(lanes=[lane], operations=[operation], inbox=placed)
+        try:
+            await session.commit(commit, entries)
+        except asyncio.CancelledError:
+            self._give_up(operation)
+            raise
+        prompts = [cast("MessageEntry", entry).message for entry in entries]
+        journal = self.journal_of(operation)
+        journal.place_before(prompts)
+        return prompts, journal
+
+    def _give_up(self, operation: Operation) -> None:
+        """Cancelled before it began; the commit that accepts it may be written all the same."""
+        operation = msgspec.structs.replace(
+            operation, status="aborted", stop_reason="aborted", finished_at=now_ms()
+        )
+        lane = self.session.lane_at(self.session.tip.leaf_id, operation_id=None)
+        try:
+            self.session.submit(Commit(lanes=[lane], operations=[operation]))
+        except SessionError as error:
+            _log.warning("the operation %s stays open: %s", operation.id, error)
+
+    async def count_restart(self, operation: Operation, parked: bool) -> Operation:
+        """One more start without progress; too many of them and it is left alone."""
+        if operation.restarts >= RESTART_LIMIT and not parked:
+            operation = msgspec.structs.replace(operation, parked=True)
+            await self.session.commit(Commit(operations=[operation]))
+            raise OperationParked(
+                f"the {operation.kind} {operation.id} of session {self.session.id} was taken up "
+                f"{operation.restarts} times and never got any further",
+                hint="look at what it does at that point; resume(parked=True) tries once more, "
+                "abort() gives it up",
+            )
+        restarts = 0 if parked else operation.restarts + 1
+        operation = msgspec.structs.replace(operation, restarts=restarts, parked=False)
+        commit = Commit(operations=[operation])
+        if operation.kind == "run" and plan_resume(self.session.entries()).next == "ask":
+            # Whether the request that was lost reached the model, and what it cost, nobody knows.
+            lost = UsageRow(cause="lost", usage=Usage(), operation_id=operation.id)
+            commit.usage.append(lost)
+        await self.session.commit(commit)
+        return operation
+
+    async def drive(
+        self, prompts: list[AgentMessage], journal: SessionJournal, plan: ResumePlan | None
+    ) -> RunResult[OutputT]:
+        agent, inbox = self.agent, self.inbox
+        self.compactor.begin_run()
+
+        def take_up(run: Run) -> None:
+            self.run = run
+            if journal.operation.cancelled_at is not None:
+                run.controller.abort(journal.operation.cancel_reason)
+            if self.stopped is not None:
+                run.controller.abort(self.stopped[0])
+            if plan is not None:
+                _set_going(run, plan, journal)
+
+        traced = nullcontext()
+        if self.trace is not None:
+            traced = self.trace.run(journal.operation.id, recovery=plan is not None)
+        watching = asyncio.create_task(self._watch(inbox, journal))
+        try:
+            with traced:
+                result = await agent._run(  # pyright: ignore[reportPrivateUsage]
+                    prompts, journal=journal, inbox=inbox, take_up=take_up
+                )
+        finally:
+            self.run = None
+            watching.cancel()
+            await asyncio.wait({watching})
+            self.show_transcript()
+        left = inbox.undelivered() + result.undelivered
+        return msgspec.structs.replace(result, undelivered=left)
+
+    async def _watch(self, inbox: SessionInbox, journal: SessionJournal) -> None:
+        """Hear, during a run, what other processes say."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                requests = await inbox.look()
+                if requests:
+                    await self._heed_cancel(requests, journal)
+            except SessionError as error:
+                _log.warning("looking at the inbox of session %s: %s", self.session.id, error)
+
+    async def _heed_cancel(self, requests: list[InboxItem], journal: SessionJournal) -> None:
+        meant = [r for r in requests if r.operation_id in (None, journal.operation.id)]
+        if meant:
+            await self.cancel_running(meant[0].reason, requests)
+        else:
+            done = [msgspec.structs.replace(request, status="withdrawn") for request in requests]
+            await self.session.commit(Commit(inbox=done))
+
+    async def cancel_running(self, reason: str | None, requests: list[InboxItem]) -> None:
+        run = self.run
+        if run is None or not isinstance(run.journal, SessionJournal):
+            self.agent.abort(reason)
+            return
+        journal = run.journal
+        if journal.operation.cancelled_at is None:
+            journal.operation = cancelled(journal.operation, reason)
+            done = [msgspec.structs.replace(request, status="placed") for request in requests]
+            await self.session.commit(Commit(operations=[journal.operation], inbox=done))
+        self.agent.abort(reason)
+
+    def journal_of(self, operation: Operation) -> SessionJournal:
+        tools = {tool.name: tool for tool in self.agent.state.tools}
+        return SessionJournal(self.session, self.inbox, operation, tools, self.compactor)
+
+    def _config(self) -> LaneConfig:
+        state = self.agent.state
+        return LaneConfig(
+            provider=state.model.provider,
+            model_id=state.model.id,
+            thinking_level=state.thinking_level,
+            active_tools=[tool.name for tool in state.tools],
+        )
+
+    def _mode(self, queue: QueueName) -> str:
+        return self.agent.steering_mode if queue == "steering" else self.agent.follow_up_mode
+
+    async def result_of(self, operation_id: str) -> RunResult[OutputT]:
+        """What an operation came to, from what is stored of it."""
+        session = self.session
+        found = await session.store.operations(session.id)
+        operation = next(op for op in found if op.id == operation_id)
+        near = session.entries()
+        if (
+            not near
+            or near[0].operation_id == operation_id
+            or operation_id not in {entry.operation_id for entry in near}
+        ):
+            near = await session.history()  # it began before what is in memory
+        entries = [entry for entry in near if entry.operation_id == operation_id]
+        messages = [e.message for e in entries if isinstance(e, MessageEntry)]
+        usage = Usage()
+        for row in await self.session.store.usage(session.id):
+            if row.operation_id == operation_id:
+                usage += row.usage
+        replies = [m for m in messages if isinstance(m, AssistantMessage)]
+        stop_reason = operation.stop_reason or (replies[-1].stop_reason if replies else "stop")
+        stopped_by = "approval" if operation.status == "waiting" else operation.stopped_by
+        return RunResult(
+            messages,
+            stop_reason,
+            cast("Any", stopped_by),
+            operation.error_message,
+            usage,
+            None,
+            self.inbox.undelivered(),
+        )
+
+
+def cancelled(operation: Operation, reason: str | None) -> Operation:
+    return msgspec.structs.replace(operation, cancelled_at=now_ms(), cancel_reason=reason)
+
+
+def _set_going(run: Run, plan: ResumePlan, journal: SessionJournal) -> None:
+    """Put *run* where an earlier one was."""
+    if plan.next == "calls" and plan.reply is not None:
+        reply = plan.reply.message
+        assert isinstance(reply, AssistantMessage)
+        run.reply = reply
+        run.results = list(plan.results)
+        run.progress.turn = "answered"
+        run.turns = 1
+    elif plan.next == "ask":
+        run.progress.extra_turn = True
+        if plan.input_is_last:
+            run.progress.steering = []  # one message is heard at a time: this one comes first
+    elif plan.failed and journal.operation.cancelled_at is None:
+        if journal.operation.overflow_used:
+            run.progress.extra_turn = True  # it was about to be asked again
+        else:
+            run.failure = getattr(plan.reply.message, "error_message", None) if plan.reply else None
+            run.progress.stopped_by = "error"
+    elif plan.results:
+        run.progress.terminated = True  # the tools had asked for the end

@@ -1,0 +1,74 @@
+"""What an unfinished run wants next, read from where its branch ends. Pure.
+
+    last = the last reply;  missing = its calls without a result behind it
+    last failed or was aborted, and is the leaf → the run was about to end; its calls never run
+    missing            → answer exactly these
+    last is the leaf   → the run was about to end
+    a batch that asked for the end → the same
+    else               → ask the model
+
+A crash between two results of one reply leaves a *result* at the leaf, so looking at the leaf
+alone would skip the second call.
+
+Not here: running anything (harness), or what is known of each call (journal).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from ..loop.transcript import unanswered_calls
+from ..messages import AssistantMessage, ToolCall, ToolResultMessage
+from ..session.entries import Entry, MessageEntry
+
+__all__ = ["ResumePlan", "plan_resume"]
+
+
+class ResumePlan(msgspec.Struct):
+    """Where a run is taken up."""
+
+    next: Literal["ask", "calls", "end"]
+    reply: MessageEntry | None = None
+    """The last reply."""
+    calls: list[ToolCall] = []
+    """Those of its calls that have no result yet, in source order."""
+    results: list[ToolResultMessage] = []
+    """The results that are there."""
+    failed: bool = False
+    """The last reply failed and nothing was said after it."""
+    input_is_last: bool = False
+    """The branch ends with something said to the model, which it has not answered."""
+
+
+def plan_resume(entries: Sequence[Entry]) -> ResumePlan:
+    """What to do on the branch *entries* (oldest first, at least back to the last reply)."""
+    reply: MessageEntry | None = None
+    behind: list[MessageEntry] = []
+    for entry in reversed(entries):
+        if not isinstance(entry, MessageEntry):
+            continue
+        if isinstance(entry.message, AssistantMessage):
+            reply = entry
+            break
+        behind.append(entry)
+    behind.reverse()
+    input_is_last = bool(behind) and not isinstance(behind[-1].message, ToolResultMessage)
+    if reply is None or not isinstance(reply.message, AssistantMessage):
+        return ResumePlan("ask" if behind else "end", input_is_last=input_is_last)
+    message = reply.message
+    failed = message.stop_reason in ("error", "aborted")
+    if failed:
+        return ResumePlan("ask" if behind else "end", reply, failed=not behind)
+    results = [e.message for e in behind if isinstance(e.message, ToolResultMessage)]
+    _, calls = unanswered_calls([message, *(e.message for e in behind)])
+    if calls:
+        return ResumePlan("calls", reply, calls, results)
+    if not behind:
+        return ResumePlan("end", reply)
+    ends = not input_is_last and all(
+        e.terminate for e in behind if isinstance(e.message, ToolResultMessage)
+    )
+    return ResumePlan("end" if ends else "ask", reply, [], results, input_is_last=input_is_last)
