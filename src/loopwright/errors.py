@@ -245,7 +245,11 @@ class SessionTooNew(SessionError):
 
 
 class StoreUnavailable(SessionError):
-    """The store cannot be read or written now: a full disk, missing rights, a lost connection."""
+    """The store cannot be read or written now: a full disk, missing rights, a lost connection.
+
+    Nothing was written; only after a connection was lost in the middle of a commit that is not
+    known, and the text says so. Ids are given once, so reading the session again tells.
+    """
 
 
 class InboxNotEmpty(SessionError):
