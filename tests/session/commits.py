@@ -11,6 +11,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from loopwright.messages import (
+    AgentMessage,
     AssistantMessage,
     Cost,
     CustomMessage,
@@ -74,7 +75,7 @@ _call = st.builds(
 _users = st.builds(
     UserMessage, texts | st.lists(_text | _image, max_size=2), timestamp=st.integers(0, 2**42)
 )
-messages = st.one_of(
+messages: st.SearchStrategy[AgentMessage] = st.one_of(
     _users,
     st.builds(
         AssistantMessage,
@@ -103,6 +104,9 @@ messages = st.one_of(
 )
 
 
+_tails: st.SearchStrategy[list[AgentMessage]] = st.lists(messages, max_size=2)
+
+
 @st.composite
 def entries(
     draw: st.DrawFn, entry_id: str = "e", parent_id: str | None = None, known: tuple[str, ...] = ()
@@ -121,7 +125,7 @@ def entries(
             **place,
             summary=draw(texts),
             first_kept_id=pointed,
-            retained_tail=None if pointed else draw(st.none() | st.lists(messages, max_size=2)),
+            retained_tail=None if pointed else draw(st.none() | _tails),
             tokens_before=draw(numbers),
             details=details,
             usage=usage,
@@ -131,7 +135,9 @@ def entries(
         return BranchSummaryEntry(
             **place, from_id=draw(texts), summary=draw(texts), details=details, usage=usage
         )
-    custom_type = draw(texts | st.sampled_from(["loopwright.state", "loopwright.entry"]))
+    custom_type = draw(
+        st.text("abé", max_size=3) | st.sampled_from(["loopwright.state", "loopwright.entry"])
+    )
     return CustomEntry(**place, custom_type=custom_type, data=details)
 
 

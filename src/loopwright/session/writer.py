@@ -98,9 +98,10 @@ class Writer:
                     future.set_result(head)
 
     async def _renew(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
+            due = loop.time() + self._seconds / 4
             await asyncio.sleep(self._seconds / 4)
-            began = asyncio.get_running_loop().time()
             try:
                 await self._store.renew(self._lease, self._seconds)
             except LeaseLost as error:
@@ -108,9 +109,14 @@ class Writer:
                 return
             except StoreUnavailable as error:  # the epoch is what counts; the next try may do
                 _log.warning("the lease on session %s was not renewed: %s", self._name, error)
-            late = asyncio.get_running_loop().time() - began
-            if late > self._seconds / 2:
-                _log.warning("renewing the lease on session %s took %.1f s", self._name, late)
+            late = loop.time() - due
+            if late > self._seconds / 2:  # most likely a tool that should run in a thread
+                _log.warning(
+                    "the lease on session %s was renewed %.1f s late: the store is slow, or "
+                    "something blocks the event loop",
+                    self._name,
+                    late,
+                )
 
     def _fail(self, error: Exception) -> None:
         if self.failure is None:

@@ -20,7 +20,7 @@ import msgspec
 
 from ...errors import StoreUnavailable
 from ..entries import EntryRow, now_ms
-from ..formats.pi_v4_lines import header_line
+from ..formats.pi_v4_writing import header_line
 from ..jsonl_log import SessionLog
 from ..rows import Fact, Lane, SessionInfo, UsageRow
 from ..store import Commit, SessionState, SessionStore

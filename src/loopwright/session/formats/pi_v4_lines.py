@@ -1,4 +1,4 @@
-"""The lines of a v4 file, one at a time: header, entry, record, lane, fact, and our own state.
+"""The lines of a v4 file, read one at a time: header, entry, record, lane, fact, and our state.
 
 What pp-agent-core writes is read, and what is written here it reads. It passes over keys that it
 does not know, so ours stand beside its own: `operationId` and `firstKeptId` on entries, `commit`
@@ -6,7 +6,8 @@ on each line of a commit that has several. What v4 has no line for at all (opera
 inbox, approvals, lane configuration) stands in the data of a `custom` entry of type
 `loopwright.state`, which has no `lane` and so moves nothing.
 
-Not here: what the lines amount to (session.jsonl_log), or messages (pi_v4_messages).
+Not here: writing them (pi_v4_writing), what they amount to (session.jsonl_log), or messages
+(pi_v4_messages).
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from .pi_v4_messages import (
     OUR_USAGE,
     PI_ROLES,
     message_from_pi,
-    message_to_pi,
     usage_from_pi,
-    usage_to_pi,
 )
 
 __all__ = [
     "ENTRY_TYPE",
+    "ENVELOPE",
+    "OUR_CAUSES",
+    "PI_ONLY",
     "STATE_FORMAT",
     "STATE_TYPE",
     "ConfigLine",
@@ -47,12 +49,8 @@ __all__ = [
     "UsageLine",
     "decode_header",
     "decode_line",
-    "entry_to_line",
-    "fact_to_line",
-    "header_line",
     "lane_to_line",
-    "state_to_line",
-    "usage_to_line",
+    "our_cause",
 ]
 
 Json = dict[str, Any]
@@ -170,9 +168,6 @@ class StateLine(msgspec.Struct, frozen=True):
 Line = EntryLine | ConfigLine | LaneLine | FactLine | UsageLine | RecordLine | StateLine
 
 
-# -- reading ---------------------------------------------------------------------------------
-
-
 def decode_header(line: bytes) -> SessionInfo:
     """What the first line says of the session. Raises `SessionDamaged` and `SessionTooNew`."""
     try:
@@ -269,7 +264,7 @@ def _entry(data: Json, seq: int, commit: int | None, number: int) -> Line:
         id=entry_id,
         parent_id=parent_id,
         type=cast("EntryType", kind),
-        payload=msgspec.json.encode(to_jsonable(payload)),
+        payload=_encode(payload),
         timestamp=timestamp,
         operation_id=_optional_text(data.get("operationId"), "operationId", number),
         custom_type=custom_type,
@@ -287,7 +282,7 @@ def _held_entry(data: Json, seq: int, commit: int | None, number: int) -> EntryL
         id=data["id"],
         parent_id=data.get("parentId"),
         type=held["type"],
-        payload=msgspec.json.encode(to_jsonable(held["payload"])),
+        payload=_encode(held["payload"]),
         timestamp=data["timestamp"],
         operation_id=_optional_text(data.get("operationId"), "operationId", number),
         custom_type=_optional_text(held.get("customType"), "customType", number),
@@ -296,7 +291,7 @@ def _held_entry(data: Json, seq: int, commit: int | None, number: int) -> EntryL
     return EntryLine(seq, row, data.get("lane"), commit)
 
 
-_ENVELOPE = frozenset(
+ENVELOPE = frozenset(
     {"kind", "lane", "type", "id", "parentId", "seq", "timestamp", "commit", "operationId"}
     | {"customType", "added", "ownTail"}
 )
@@ -304,7 +299,7 @@ _ENVELOPE = frozenset(
 
 def _own(data: Json) -> Json:
     """What of an entry's line is the entry's own: its payload."""
-    return {name: value for name, value in data.items() if name not in _ENVELOPE}
+    return {name: value for name, value in data.items() if name not in ENVELOPE}
 
 
 def _message(message: Any, timestamp: int, number: int) -> Json:
@@ -358,7 +353,7 @@ def _state(data: Json, seq: int, entry_id: str, number: int) -> StateLine:
         )
     try:
         # Rows stay JSON; whoever keeps them decodes them.
-        state = msgspec.json.decode(msgspec.json.encode(to_jsonable(raw)), type=StateData)
+        state = msgspec.json.decode(_encode(raw), type=StateData)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         _refuse(number, f"the state of the session cannot be read: {error}")
     return StateLine(seq, entry_id, state)
@@ -377,10 +372,10 @@ _RECORDS = frozenset(
     }
 )
 _CAUSES = {"deferred_fetch": "assistant", "hook": "tool"}
-_OUR_CAUSES = frozenset(
+OUR_CAUSES = frozenset(
     {"assistant", "retry", "compaction", "branch_summary", "tool", "import", "lost", "adjustment"}
 )
-_PI_ONLY = ("attempt", "stopReason", "toolCallId")
+PI_ONLY = ("attempt", "stopReason", "toolCallId")
 
 
 def _record(data: Json, seq: int, commit: int | None, number: int) -> Line:
@@ -393,11 +388,10 @@ def _record(data: Json, seq: int, commit: int | None, number: int) -> Line:
     if kind != "usage":
         _refuse(number, f"no record has the type {kind!r}")
     theirs = data.get("cause")
-    cause = data.get("ownCause", _CAUSES.get(str(theirs), theirs))
-    only_pi = {name: data[name] for name in _PI_ONLY if data.get(name) is not None}
-    if cause not in _OUR_CAUSES or (cause != theirs and "ownCause" not in data):
+    cause = data.get("ownCause", our_cause(theirs))
+    only_pi = {name: data[name] for name in PI_ONLY if data.get(name) is not None}
+    if cause != theirs and "ownCause" not in data and isinstance(theirs, str):
         only_pi["cause"] = theirs
-        cause = cause if cause in _OUR_CAUSES else "adjustment"
     raw = data.get("usage")
     usage = usage_from_pi(cast("Json", raw)) if isinstance(raw, dict) else Json()
     if more := {name: usage[name] for name in usage if name not in OUR_USAGE}:
@@ -424,6 +418,12 @@ def _record(data: Json, seq: int, commit: int | None, number: int) -> Line:
     return UsageLine(seq, lane, decoded, commit)
 
 
+def our_cause(theirs: Any) -> str:
+    if isinstance(theirs, str):
+        return theirs if theirs in OUR_CAUSES else _CAUSES.get(theirs, "adjustment")
+    return "adjustment"
+
+
 def _fact(data: Json, number: int) -> Fact:
     match data.get("fact"):
         case "name":
@@ -447,6 +447,13 @@ def _object(line: bytes, number: int) -> Json:
     if not isinstance(data, dict):
         _refuse(number, f"a line must be an object, not {type(data).__name__}")
     return cast("Json", data)
+
+
+def _encode(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # halves of surrogate pairs, which others write
+        return msgspec.json.encode(to_jsonable(value))
 
 
 def _text(value: Any, name: str, number: int) -> str:
@@ -478,168 +485,6 @@ def _refusal(number: int, message: str, hint: str | None = None) -> SessionDamag
     )
 
 
-# -- writing ---------------------------------------------------------------------------------
-
-
-def header_line(info: SessionInfo) -> bytes:
-    """The first line of a file, with its end."""
-    data: Json = {
-        "kind": "header",
-        "version": 4,
-        "id": info.id,
-        "createdAt": info.created_at,
-        "cwd": info.cwd or "",
-    }
-    if info.parent_id is not None:
-        data["parentSessionId"] = info.parent_id
-    if info.metadata is not None:
-        data["metadata"] = info.metadata
-    return msgspec.json.encode(to_jsonable(data)) + b"\n"
-
-
-def entry_to_line(
-    row: EntryRow, *, parent_id: str | None, lane: str | None, tail: list[Json] | None = None
-) -> Json:
-    """*row* as an entry line, for `parent_id` as the file has it.
-
-    *tail*: of a compaction that points at what it keeps, the messages pointed at (our JSON).
-    Raises `SessionDamaged` for a payload that is no JSON object.
-    """
-    try:
-        payload = decode_json(row.payload)
-    except ValueError as error:
-        raise SessionDamaged(f"its payload: {error}", where=f"entry {row.id}") from error
-    line: Json = {"kind": "entry"}
-    if lane is not None:
-        line["lane"] = lane
-    line |= {"type": row.type, "id": row.id, "parentId": parent_id}
-    line |= {"seq": 0, "timestamp": row.timestamp}  # the number is given when all lines are known
-    if row.operation_id is not None:
-        line["operationId"] = row.operation_id
-    if not _pi_can_hold(row, payload):
-        held: Json = {"type": row.type, "payload": payload}
-        if row.custom_type is not None:
-            held["customType"] = row.custom_type
-        return line | {"type": "custom", "customType": ENTRY_TYPE, "data": held}
-    fields = cast("Json", payload)
-    match row.type:
-        case "message":
-            line |= {**fields, "message": message_to_pi(fields["message"])}
-        case "compaction":
-            _put_compaction(line, fields, tail)
-        case "branch_summary":
-            line |= fields
-        case "custom":
-            line |= {"customType": row.custom_type, **fields}
-    if row.type in ("compaction", "branch_summary") and isinstance(line.get("usage"), dict):
-        line["usage"] = usage_to_pi(line["usage"])
-    return line
-
-
-def _pi_can_hold(row: EntryRow, payload: Any) -> bool:
-    if not isinstance(payload, dict) or not _ENVELOPE.isdisjoint(cast("Json", payload)):
-        return False
-    if row.type == "custom":
-        return row.custom_type is not None and row.custom_type not in (STATE_TYPE, ENTRY_TYPE)
-    if row.custom_type is not None:
-        return False
-    if row.type == "message":
-        message = cast("Json", payload).get("message")
-        if not isinstance(message, dict) or cast("Json", message).get("role") not in PI_ROLES:
-            return False
-    try:
-        row.entry()
-    except SessionDamaged:
-        return False  # whoever reads it is told; keeping it is all that is asked here
-    return True
-
-
-def _put_compaction(line: Json, payload: Json, tail: list[Json] | None) -> None:
-    line |= payload
-    own = payload.get("retainedTail")
-    if isinstance(own, list):
-        kept = cast("list[Json]", own)
-        written = [message_to_pi(message) for message in kept]
-        if None in written:
-            line["ownTail"] = own
-        line["retainedTail"] = [message for message in written if message is not None]
-        return
-    copies = [message_to_pi(message) for message in tail or []]
-    line["retainedTail"] = [message for message in copies if message is not None]
-    line["added"] = ["retainedTail"]
-
-
 def lane_to_line(lane: str, leaf_id: str | None) -> Json:
     """A lane line: the lane is made, or moved."""
     return {"kind": "lane", "seq": 0, "lane": lane, "leafId": leaf_id}
-
-
-def fact_to_line(fact: Fact) -> Json | None:
-    """*fact* as a fact line; None if v4 has none for it."""
-    if fact.namespace == "custom" or not (
-        fact.deleted or fact.value is None or isinstance(fact.value, str)
-    ):
-        return None
-    if fact.namespace == "name" and fact.key:
-        return None
-    line: Json = {"kind": "fact", "seq": 0, "fact": fact.namespace}
-    if fact.namespace == "label":
-        line["targetId"] = fact.key
-    if fact.deleted:
-        return line
-    if fact.value is None:
-        line["null"] = True
-    else:
-        line[fact.namespace] = fact.value
-    return line
-
-
-_THEIR_CAUSES = {"retry": "assistant", "import": "adjustment", "lost": "adjustment"}
-
-
-def usage_to_line(row: UsageRow, lane: str) -> Json:
-    """*row* as a usage record."""
-    data = row.to_dict(camel=True)
-    details = cast("Json | None", data.get("details"))
-    held = None if details is None else details.get("pi")
-    only_pi = cast("Json", held) if isinstance(held, dict) else Json()
-    cause = only_pi.get("cause", _THEIR_CAUSES.get(row.cause, row.cause))
-    line: Json = {
-        "kind": "record",
-        "type": "usage",
-        "id": row.id,
-        "lane": lane,
-        "cause": cause,
-        "usage": usage_to_pi({**cast("Json", data["usage"]), **only_pi.get("usage", {})}),
-        "seq": 0,
-        "timestamp": row.timestamp,
-    }
-    if cause != row.cause and "cause" not in only_pi:
-        line["ownCause"] = row.cause
-    if row.operation_id is not None:
-        line["runId"] = row.operation_id
-    for name in ("entryId", "provider", "model"):
-        if data.get(name) is not None:
-            line[name] = data[name]
-    for name in _PI_ONLY:
-        if name in only_pi:
-            line[name] = only_pi[name]
-    if details is not None and (not only_pi or len(details) > 1):
-        line["details"] = (
-            {name: value for name, value in details.items() if name != "pi"} if only_pi else details
-        )
-    return line
-
-
-def state_to_line(entry_id: str, data: StateData, timestamp: int) -> Json:
-    """*data* as a custom entry on no lane."""
-    return {
-        "kind": "entry",
-        "type": "custom",
-        "id": entry_id,
-        "parentId": None,
-        "seq": data.seq,
-        "timestamp": timestamp,
-        "customType": STATE_TYPE,
-        "data": data,
-    }
