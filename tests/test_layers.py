@@ -58,7 +58,10 @@ KEEPERS_OF_TASKS = {
     "loop/event_stream.py": "`agent_loop()` owns the run it shows",
     "loop/dispatch.py": "an aborted tool that does not let go may not hold up the run, as a group would",
     "session/writer.py": "commits go on when whoever waits for them is cancelled",
+    "tools/process_group.py": "the end of a process is awaited by whoever started it",
     "harness/driver.py": "a run is watched for what other processes say, and the watch ends with it",
+    "harness/harness.py": "closing goes on when whoever asked for it is cancelled",
+    "harness/compactor.py": "a hook is cancelled by an abort, which its caller is not",
     "loop/kernel.py": "the closing events are shielded from the cancellation that caused them",
 }
 

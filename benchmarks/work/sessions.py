@@ -124,7 +124,7 @@ def _many_sessions(place: _Place, count: int) -> Work:
 
 
 async def _new_session(store: SqliteStore) -> Lease:
-    info = SessionInfo(cwd="/work/project")
+    info = SessionInfo(cwd="/srv/project")
     await store.create(info)
     return await store.claim(info.id, new_owner(), 3600)
 

@@ -58,7 +58,7 @@ async def a_database(folder: Path, sessions: int = 2) -> Path:
                 ]
             )
             agent = Agent(model.model, stream_fn=model.stream_fn, tools=[look])
-            async with Harness.open(store, f"s{number}", agent=agent, cwd="/work") as harness:
+            async with Harness.open(store, f"s{number}", agent=agent, cwd="/project") as harness:
                 await harness.prompt("What is in a.txt?")
                 await harness.prompt("Sure?")
     return path
@@ -341,7 +341,7 @@ async def a_larger_database(folder: Path) -> Path:
     path = folder / "sessions.db"
     async with await SqliteStore.open(path) as store:
         for name in ("s0", "s1"):
-            await store.create(SessionInfo(id=name, cwd="/work"))
+            await store.create(SessionInfo(id=name, cwd="/project"))
             lease = await store.claim(name, new_owner(), 60)
             parent: str | None = None
             for n in range(60):

@@ -44,7 +44,7 @@ async def a_file(folder: Path) -> Path:
             ]
         )
         agent = Agent(model.model, stream_fn=model.stream_fn, tools=[look])
-        async with Harness.open(store, "s0", agent=agent, cwd="/work") as harness:
+        async with Harness.open(store, "s0", agent=agent, cwd="/project") as harness:
             await harness.prompt("What is in a.txt?")
             await harness.prompt("Sure?")
         return await store.path("s0")

@@ -88,7 +88,7 @@ class TestWithoutFlock(TestJsonlStore):
 
 async def test_a_file_stands_where_pi_looks_for_it(tmp_path: Path) -> None:
     async with await JsonlStore.open(tmp_path) as store:
-        info = SessionInfo(id="a.b_c-1", created_at=1_700_000_000_123, cwd="/work/my:project")
+        info = SessionInfo(id="a.b_c-1", created_at=1_700_000_000_123, cwd="/srv/my:project")
 
         await store.create(info)
 
@@ -99,7 +99,7 @@ async def test_a_file_stands_where_pi_looks_for_it(tmp_path: Path) -> None:
             "version": 4,
             "id": "a.b_c-1",
             "createdAt": 1_700_000_000_123,
-            "cwd": "/work/my:project",
+            "cwd": "/srv/my:project",
         }
 
 
@@ -116,7 +116,7 @@ async def test_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cwd", "name"),
     [
-        ("/work/a b", "--work-a b--"),
+        ("/srv/a b", "--work-a b--"),
         ("C:\\work\\a", "--C--work-a--"),
         ("relative", "--relative--"),
         (None, "----"),

@@ -56,7 +56,7 @@ import pi_ai.types as pi
 from pi_agent.harness import session as theirs
 from pi_agent.harness.session.jsonl.codec import decode_mutation
 
-CWD = "/work/project"
+CWD = "/srv/project"
 
 
 class Aside(CustomMessage, tag="test-aside"):

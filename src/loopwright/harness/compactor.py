@@ -9,6 +9,7 @@ Not here: what is cut where (compaction), how large it is (token_estimate), the 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
@@ -90,14 +91,15 @@ class Compactor:
         self._agent = agent
         self.settings = settings
         self._hook = hook
-        self._overflowed = False
+        self.overflowed = False
+        """The last request was too large for the model."""
         self._tried = False  # since the last good reply
         self._controller: AbortController | None = None
         self.trace: Trace | None = None
 
     def begin_run(self) -> None:
         """A run begins."""
-        self._overflowed = self._tried = False
+        self.overflowed = self._tried = False
 
     def replied(self, reply: AssistantMessage) -> None:
         """A good reply allows another compaction."""
@@ -110,13 +112,13 @@ class Compactor:
         """Whether *reply* says that the context was too large, and it can be made smaller."""
         if not self.settings.enabled:
             return False
-        self._overflowed = is_overflow(reply, kind=kind, window=run.model.context_window)
-        return self._overflowed
+        self.overflowed = is_overflow(reply, kind=kind, window=run.model.context_window)
+        return self.overflowed
 
     async def before_request(self, run: Run, operation_id: str) -> None:
         """Compact if it is due. Raises `ContextOverflow` if the last request was too large and
         nothing can be done about it."""
-        overflowed, self._overflowed = self._overflowed, False
+        overflowed, self.overflowed = self.overflowed, False
         if not self.settings.enabled or (self._tried and not overflowed):
             return
         model, window = run.model, run.model.context_window
@@ -141,6 +143,7 @@ class Compactor:
             if plan is not None:
                 entry = await self._make(plan, reason, None, model, operation_id, run.signal)
         except SummaryFailed as error:
+            run.extra_usage += error.usage
             if overflowed:
                 raise ContextOverflow(
                     f"the request is larger than the model's context window, and no summary could "
@@ -150,6 +153,7 @@ class Compactor:
             report(run.config.on_error, error, "compaction")
             return
         if entry is not None:
+            run.extra_usage += entry.usage or Usage()
             context = run.context
             run.use(AgentContext(context.system_prompt, self.session.transcript(), context.tools))
         elif overflowed:
@@ -162,6 +166,7 @@ class Compactor:
         session = self.session
         if self._plan(session) is None:
             return None
+        self._controller = AbortController()
         operation = Operation(
             lane=session.lane.name,
             kind="compaction",
@@ -176,7 +181,7 @@ class Compactor:
         """Drive *operation* to its end. Raises `SummaryFailed`; the operation has failed then."""
         plan = self._plan(self.session)
         instructions = (operation.intent or {}).get("instructions")
-        controller = self._controller = AbortController()
+        controller = self._controller = self._controller or AbortController()
         entry: CompactionEntry | None = None
         try:
             if plan is not None:
@@ -253,7 +258,7 @@ class Compactor:
         done = _nothing if self.trace is None else self.trace.compaction(reason, operation_id)
         outcome = "failed"
         try:
-            verdict = await self._ask_hook(CompactionRequest(reason, plan, instructions))
+            verdict = await self._ask_hook(CompactionRequest(reason, plan, instructions), signal)
             if verdict is not None and verdict.decline:
                 outcome = "declined"
                 return None
@@ -318,13 +323,24 @@ class Compactor:
             operation_id=operation_id,
         )
 
-    async def _ask_hook(self, request: CompactionRequest) -> CompactionVerdict | None:
+    async def _ask_hook(
+        self, request: CompactionRequest, signal: AbortSignal
+    ) -> CompactionVerdict | None:
         if self._hook is None:
             return None
         try:
             verdict: Any = self._hook(request)
             if hasattr(verdict, "__await__"):
-                verdict = await verdict
+                asking = asyncio.ensure_future(verdict)
+                forget = signal.on_abort(asking.cancel)  # a hook may wait for a person
+                try:
+                    verdict = await asking
+                finally:
+                    forget()
+        except asyncio.CancelledError:
+            if not signal.aborted:
+                raise
+            raise SummaryFailed("the compaction was stopped", Usage(), aborted=True) from None
         except Exception as error:
             raise SummaryFailed(f"the hook before_compaction failed: {error}", Usage()) from error
         if verdict is not None and not isinstance(verdict, CompactionVerdict):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 
 import msgspec
 
-from ..errors import OperationParked, SessionError
+from ..errors import InboxNotEmpty, OperationParked, SessionClosed, SessionError
 from ..loop.agent import Agent
 from ..loop.queues import QueueName
 from ..loop.run import Run
@@ -40,6 +40,8 @@ _log = logging.getLogger("loopwright")
 RESTART_LIMIT = 5
 """An operation taken up so often without getting any further is left alone."""
 
+_ACCEPT_TRIES = 5
+
 _LOOK_SECONDS = 1.0
 """How often a run looks for what other processes have said to it."""
 
@@ -56,6 +58,8 @@ class LaneDriver(Generic[OutputT]):
         """The run that is going on."""
         self.stopped: tuple[str | None] | None = None
         """The reason of an abort that came before the run had begun."""
+        self.closed: SessionClosed | None = None
+        """The harness is closed; a run that begins all the same writes nothing."""
         self.trace: Trace | None = None
 
     def show_transcript(self) -> None:
@@ -66,12 +70,22 @@ class LaneDriver(Generic[OutputT]):
         self, messages: list[AgentMessage], request_id: str | None
     ) -> tuple[list[AgentMessage], SessionJournal]:
         """One commit: the operation, its prompt, and what was said for the next run."""
+        for _ in range(_ACCEPT_TRIES):
+            try:
+                return await self._accept(messages, request_id)
+            except InboxNotEmpty:
+                continue  # something for the next run was withdrawn just now; read again
+        return await self._accept(messages, request_id)
+
+    async def _accept(
+        self, messages: list[AgentMessage], request_id: str | None
+    ) -> tuple[list[AgentMessage], SessionJournal]:
         session = self.session
         operation = Operation(
             lane=self.session.lane.name, request_id=request_id, source_leaf_id=session.tip.leaf_id
         )
         items = await self.session.store.inbox(
-            session.id, lane=self.session.lane.name, queues=("nextRun",)
+            session.id, lane=self.session.lane.name, queues=("nextRun", "cancel")
         )
         entries: list[Entry] = []
         parent = session.tip.leaf_id
@@ -83,9 +97,13 @@ class LaneDriver(Generic[OutputT]):
             entries.append(entry)
             parent = entry.id
         placed = [
-            msgspec.structs.replace(item, status="placed", operation_id=operation.id)
+            # A request to cancel that is older than the run is not about it.
+            msgspec.structs.replace(item, status="withdrawn")
+            if item.queue == "cancel"
+            else msgspec.structs.replace(item, status="placed", operation_id=operation.id)
             for item in items
         ]
+        self.show_transcript()  # whatever was written or assigned since the last run
         lane = session.lane_at(parent, operation_id=operation.id, config=self._config())
         commit = Commit(lanes=[lane], operations=[operation], inbox=placed)
         try:
@@ -123,11 +141,24 @@ class LaneDriver(Generic[OutputT]):
         restarts = 0 if parked else operation.restarts + 1
         operation = msgspec.structs.replace(operation, restarts=restarts, parked=False)
         commit = Commit(operations=[operation])
-        if operation.kind == "run" and plan_resume(self.session.entries()).next == "ask":
+        plan = plan_resume(self.session.entries())
+        if operation.kind == "run" and operation.cancelled_at is None and plan.next == "ask":
             # Whether the request that was lost reached the model, and what it cost, nobody knows.
             lost = UsageRow(cause="lost", usage=Usage(), operation_id=operation.id)
             commit.usage.append(lost)
         await self.session.commit(commit)
+        return operation
+
+    async def heed_waiting_cancel(self, operation: Operation) -> Operation:
+        """*operation*, cancelled if somebody asked for that while nobody drove it."""
+        requests = await self.inbox.look()
+        meant = [r for r in requests if r.operation_id in (None, operation.id)]
+        if not requests:
+            return operation
+        if meant and operation.cancelled_at is None:
+            operation = cancelled(operation, meant[0].reason)
+        done = [msgspec.structs.replace(request, status="placed") for request in requests]
+        await self.session.commit(Commit(operations=[operation], inbox=done))
         return operation
 
     async def drive(
@@ -135,15 +166,24 @@ class LaneDriver(Generic[OutputT]):
     ) -> RunResult[OutputT]:
         agent, inbox = self.agent, self.inbox
         self.compactor.begin_run()
+        inbox.begin_run()
+        self.show_transcript()
+        if plan is None:  # the kernel announces the prompts, which are in the session already
+            del agent.state.messages[len(agent.state.messages) - len(prompts) :]
+        begun = False
 
         def take_up(run: Run) -> None:
-            self.run = run
+            nonlocal begun
+            begun = True
+            self.run = journal.run = run
+            if self.closed is not None:
+                run.lose_journal(self.closed)
             if journal.operation.cancelled_at is not None:
                 run.controller.abort(journal.operation.cancel_reason)
             if self.stopped is not None:
                 run.controller.abort(self.stopped[0])
             if plan is not None:
-                _set_going(run, plan, journal)
+                _set_going(run, plan, journal, self.compactor)
 
         traced = nullcontext()
         if self.trace is not None:
@@ -154,6 +194,10 @@ class LaneDriver(Generic[OutputT]):
                 result = await agent._run(  # pyright: ignore[reportPrivateUsage]
                     prompts, journal=journal, inbox=inbox, take_up=take_up
                 )
+        except Exception:
+            if not begun:  # a wrong set-up, such as two tools with one name
+                await self._refuse(journal.operation)
+            raise
         finally:
             self.run = None
             watching.cancel()
@@ -161,6 +205,18 @@ class LaneDriver(Generic[OutputT]):
             self.show_transcript()
         left = inbox.undelivered() + result.undelivered
         return msgspec.structs.replace(result, undelivered=left)
+
+    async def _refuse(self, operation: Operation) -> None:
+        """It was accepted and cannot be run: it has failed, and the lane is free."""
+        failed = msgspec.structs.replace(
+            operation,
+            status="failed",
+            stop_reason="error",
+            error_message="The run could not be set up.",
+            finished_at=now_ms(),
+        )
+        lane = self.session.lane_at(self.session.tip.leaf_id, operation_id=None)
+        await self.session.commit(Commit(lanes=[lane], operations=[failed]))
 
     async def _watch(self, inbox: SessionInbox, journal: SessionJournal) -> None:
         """Hear, during a run, what other processes say."""
@@ -170,7 +226,7 @@ class LaneDriver(Generic[OutputT]):
                 requests = await inbox.look()
                 if requests:
                     await self._heed_cancel(requests, journal)
-            except SessionError as error:
+            except Exception as error:  # noqa: BLE001 - a store is foreign code; look again
                 _log.warning("looking at the inbox of session %s: %s", self.session.id, error)
 
     async def _heed_cancel(self, requests: list[InboxItem], journal: SessionJournal) -> None:
@@ -187,6 +243,8 @@ class LaneDriver(Generic[OutputT]):
             self.agent.abort(reason)
             return
         journal = run.journal
+        if journal.operation.finished_at is not None:
+            return  # it has just come to its own end
         if journal.operation.cancelled_at is None:
             journal.operation = cancelled(journal.operation, reason)
             done = [msgspec.structs.replace(request, status="placed") for request in requests]
@@ -214,14 +272,10 @@ class LaneDriver(Generic[OutputT]):
         session = self.session
         found = await session.store.operations(session.id)
         operation = next(op for op in found if op.id == operation_id)
-        near = session.entries()
-        if (
-            not near
-            or near[0].operation_id == operation_id
-            or operation_id not in {entry.operation_id for entry in near}
-        ):
-            near = await session.history()  # it began before what is in memory
-        entries = [entry for entry in near if entry.operation_id == operation_id]
+        entries = [e for e in session.entries() if e.operation_id == operation_id]
+        if not entries or entries[0] is session.entries()[0]:  # (partly) before what is in memory
+            rows = await session.rows()
+            entries = [row.entry() for row in rows if row.operation_id == operation_id]
         messages = [e.message for e in entries if isinstance(e, MessageEntry)]
         usage = Usage()
         for row in await self.session.store.usage(session.id):
@@ -245,22 +299,28 @@ def cancelled(operation: Operation, reason: str | None) -> Operation:
     return msgspec.structs.replace(operation, cancelled_at=now_ms(), cancel_reason=reason)
 
 
-def _set_going(run: Run, plan: ResumePlan, journal: SessionJournal) -> None:
+def _set_going(run: Run, plan: ResumePlan, journal: SessionJournal, compactor: Compactor) -> None:
     """Put *run* where an earlier one was."""
+    run.turns = plan.replies
+    run.earlier_results_end = plan.results_end
+    if plan.reply is not None and isinstance(plan.reply.message, AssistantMessage):
+        run.taken_up = plan.reply.message
+        if run.answer is not None:
+            run.answer.take_up(run.taken_up, plan.results)
     if plan.next == "calls" and plan.reply is not None:
         reply = plan.reply.message
         assert isinstance(reply, AssistantMessage)
         run.reply = reply
         run.results = list(plan.results)
         run.progress.turn = "answered"
-        run.turns = 1
     elif plan.next == "ask":
         run.progress.extra_turn = True
         if plan.input_is_last:
             run.progress.steering = []  # one message is heard at a time: this one comes first
     elif plan.failed and journal.operation.cancelled_at is None:
         if journal.operation.overflow_used:
-            run.progress.extra_turn = True  # it was about to be asked again
+            run.progress.extra_turn = True  # it was about to be asked again, with less
+            compactor.overflowed = True
         else:
             run.failure = getattr(plan.reply.message, "error_message", None) if plan.reply else None
             run.progress.stopped_by = "error"

@@ -27,7 +27,7 @@ from ..loop.agent import Agent, Prompt, as_message, as_messages
 from ..loop.agent_stream import AgentStream
 from ..loop.listeners import Listener
 from ..loop.run_result import OutputT, RunResult
-from ..messages import AgentMessage, ImageContent
+from ..messages import AgentMessage, AssistantMessage, ImageContent, ToolResultMessage
 from ..session.entries import CompactionEntry, Entry, MessageEntry, now_ms
 from ..session.rows import (
     Approval,
@@ -84,7 +84,7 @@ class Harness(Generic[OutputT]):
         self._entered: LaneDriver[OutputT] | None = None
         self._busy = False
         self._navigating: Navigator | None = None
-        self._closing = False
+        self._closing: asyncio.Task[None] | None = None
         self._idle: asyncio.Event = asyncio.Event()
         self._trace: Trace | None = None
 
@@ -129,23 +129,23 @@ class Harness(Generic[OutputT]):
         agent = self.agent
         if agent.state.is_streaming:
             raise AgentBusy("the agent is in the middle of a run")
-        session = await Session.open(
-            self._store,
-            self._session_id,
-            lane=self._lane,
-            cwd=self._cwd,
-            create=self._create,
-            lease_seconds=self._lease_seconds,
-        )
+        agent._claim("a session")  # pyright: ignore[reportPrivateUsage]
         try:
-            agent._claim(f"the session {session.id}")  # pyright: ignore[reportPrivateUsage]
+            session = await Session.open(
+                self._store,
+                self._session_id,
+                lane=self._lane,
+                cwd=self._cwd,
+                create=self._create,
+                lease_seconds=self._lease_seconds,
+            )
             try:
                 await self._adopt(session)
             except BaseException:
-                agent._release()  # pyright: ignore[reportPrivateUsage]
+                await session.aclose()
                 raise
         except BaseException:
-            await session.aclose()
+            agent._release()  # pyright: ignore[reportPrivateUsage]
             raise
         compactor = Compactor(session, agent, self._compaction, self._before_compaction)
         self._entered = LaneDriver(session, agent, compactor)
@@ -165,21 +165,27 @@ class Harness(Generic[OutputT]):
     async def aclose(self) -> None:
         """Let go of the session. Closing is like a crash, only tidier: a run that is going on is
         stopped and stays open in the session, to be taken up with `resume()`."""
-        driver = self._entered
-        if driver is None or self._closing:
+        if self._entered is None:
             return
-        self._closing = True
-        closed = SessionClosed("the session was closed during the run")
+        if self._closing is None:
+            # A task of its own: whoever asked may be cancelled, and be it by the end of the run.
+            self._closing = asyncio.create_task(self._close(self._entered))
+        await asyncio.shield(self._closing)
+
+    async def _close(self, driver: LaneDriver[OutputT]) -> None:
+        closed = driver.closed = SessionClosed("the session was closed during the run")
         if driver.run is not None:
             driver.run.lose_journal(closed)
         driver.compactor.abort(closed)
         if self._navigating is not None:
             self._navigating.controller.abort(closed)
-        await self._idle.wait()
-        await driver.session.aclose()
-        if self._trace is not None:
-            self._trace()
-        self.agent._release()  # pyright: ignore[reportPrivateUsage]
+        try:
+            await self._idle.wait()
+            await driver.session.aclose()
+        finally:
+            if self._trace is not None:
+                self._trace()
+            self.agent._release()  # pyright: ignore[reportPrivateUsage]
 
     # -- what is there ------------------------------------------------------------------------
 
@@ -274,8 +280,12 @@ class Harness(Generic[OutputT]):
         if operation is None:
             return None
         await session.refresh()
+        operation = await self._driver.heed_waiting_cancel(operation)
         if operation.status == "open":
             operation = await self._driver.count_restart(operation, parked)
+        elif any(a.status != "pending" for a in session.approvals.values()):
+            operation = msgspec.structs.replace(operation, status="open")
+            await session.commit(Commit(operations=[operation]))
         if operation.kind == "compaction":
             await self._driver.compactor.take_up(operation)
             self._driver.show_transcript()
@@ -284,7 +294,7 @@ class Harness(Generic[OutputT]):
             await self._navigator().take_up(operation)
             self._driver.show_transcript()
             return RunResult([], "stop")
-        plan = plan_resume(session.entries())
+        plan = plan_resume(session.entries(), operation.id)
         operation = msgspec.structs.replace(operation, status="open")
         journal = self._driver.journal_of(operation)
         journal.take_up(plan)
@@ -317,6 +327,7 @@ class Harness(Generic[OutputT]):
             return
         self._begin("abort")
         try:
+            await self.session.refresh()
             stopped = cancelled(operation, said)
             if stopped.kind != "run":
                 stopped = msgspec.structs.replace(stopped, status="aborted", finished_at=now_ms())
@@ -324,7 +335,7 @@ class Harness(Generic[OutputT]):
                 await self.session.commit(Commit(lanes=[lane], operations=[stopped]))
                 return
             await self.session.commit(Commit(operations=[stopped]))
-            plan = plan_resume(self.session.entries())
+            plan = plan_resume(self.session.entries(), operation.id)
             journal = self._driver.journal_of(msgspec.structs.replace(stopped, status="open"))
             journal.take_up(plan)
             await self._driver.drive([], journal, plan)
@@ -365,16 +376,26 @@ class Harness(Generic[OutputT]):
         *,
         urgent: bool = False,
     ) -> InboxItem:
+        if self._closing is not None:
+            raise SessionClosed("the harness is closed; nobody would hear the message")
+        said = as_message(message)
+        if isinstance(said, AssistantMessage | ToolResultMessage):
+            raise Misuse(f"a message with the role {said.role!r} cannot be said to the model")
         item = InboxItem(
             lane=self._lane,
             queue=queue,
-            message=as_message(message),
+            message=said,
             urgent=urgent,
             request_id=request_id,
         )
         stored = await self._store.enqueue(self.session.id, item)
         if stored.id == item.id:
             self._driver.inbox.add(stored)
+        elif stored.queue != queue or _content(stored.message) != _content(said):
+            raise Misuse(
+                f"the request id {request_id!r} was used before, for another message",
+                hint="give each message an id of its own; the same id is for sending it again",
+            )
         return stored
 
     async def withdraw(self, item_id: str) -> InboxStatus | None:
@@ -392,15 +413,19 @@ class Harness(Generic[OutputT]):
     ) -> Approval:
         """Let a parked call run, with other *arguments* if given; then `resume()`. *approval* is
         its id or the call's. Raises `ApprovalRefused`."""
-        return await approvals.approve(
+        decided = await approvals.approve(
             self._store, self.session.id, approval, arguments=arguments, by=by
         )
+        self.session.note(decided)
+        return decided
 
     async def deny(
         self, approval: str, *, reason: str | None = None, by: str | None = None
     ) -> Approval:
         """Do not let a parked call run; then `resume()`. Raises `ApprovalRefused`."""
-        return await approvals.deny(self._store, self.session.id, approval, reason=reason, by=by)
+        decided = await approvals.deny(self._store, self.session.id, approval, reason=reason, by=by)
+        self.session.note(decided)
+        return decided
 
     # -- the tree -----------------------------------------------------------------------------
 
@@ -484,9 +509,6 @@ class Harness(Generic[OutputT]):
         self._navigating.trace = self._trace
         return self._navigating
 
-    def _show_transcript(self) -> None:
-        self.agent.state.messages = self.session.transcript()
-
     def _lose(self, error: Exception) -> None:
         if isinstance(error, LeaseLost):
             _log.error("session %s: %s", self.session.id, error)
@@ -496,7 +518,7 @@ class Harness(Generic[OutputT]):
 
     def _begin(self, method: str) -> None:
         self.session  # noqa: B018 - raises if it was not entered
-        if self._closing:
+        if self._closing is not None:
             raise SessionClosed(f"{method}() was called on a harness that is closed")
         self._refuse_busy(method)
         self._busy = True
@@ -533,3 +555,8 @@ class Harness(Generic[OutputT]):
             assert result is not None
             return result
         return await self._driver.result_of(operation.id)
+
+
+def _content(message: AgentMessage | None) -> object:
+    """What *message* says, without when."""
+    return None if message is None else msgspec.structs.replace(message, timestamp=0)

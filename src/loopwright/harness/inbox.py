@@ -20,6 +20,16 @@ from ..session.session import Session
 
 __all__ = ["SessionInbox"]
 
+
+class _Held(msgspec.Struct):
+    """A message that was taken out to be said."""
+
+    message: AgentMessage
+    item: InboxItem
+    handed_over: bool = False
+    """The commit that places it has been handed over, and is written whatever happens here."""
+
+
 _QUEUES = {"steering": "steer", "follow_up": "followUp"}
 
 
@@ -36,7 +46,7 @@ class SessionInbox:
         self._own = agents_own
         self._mode = mode
         self._waiting: list[InboxItem] = []
-        self._in_hand: dict[int, tuple[AgentMessage, InboxItem]] = {}
+        self._in_hand: dict[int, _Held] = {}
         self._callback: Callable[[], object] | None = None
 
     async def look(self) -> list[InboxItem]:
@@ -44,9 +54,13 @@ class SessionInbox:
         session = self._session
         pending = await session.store.inbox(session.id, lane=session.lane.name)
         known = {item.id for item in self._waiting}
-        held = {item.id for _, item in self._in_hand.values()}
+        held = {held.item.id for held in self._in_hand.values()}
         self._waiting = [
-            i for i in pending if i.queue in ("steer", "followUp") and i.id not in held
+            item
+            for item in pending
+            if item.queue in ("steer", "followUp")
+            and item.message is not None
+            and item.id not in held
         ]
         if any(item.urgent and item.id not in known for item in self._waiting):
             self._tell_urgent()
@@ -63,12 +77,24 @@ class SessionInbox:
         """It was withdrawn."""
         self._waiting = [item for item in self._waiting if item.id != item_id]
 
-    def placed(self, message: AgentMessage, operation_id: str) -> InboxItem | None:
-        """The row of *message* as it is once placed; None if it did not come from here."""
-        held = self._in_hand.pop(id(message), None)
+    def begin_run(self) -> None:
+        """Nothing is in hand; what an earlier run could not say waits in the store."""
+        self._in_hand.clear()
+
+    def hand_over(self, message: AgentMessage, operation_id: str) -> InboxItem | None:
+        """The row of *message* as it is once placed; None if it did not come from here.
+
+        It stays in hand until `settled`, so that nobody takes it for news meanwhile.
+        """
+        held = self._in_hand.get(id(message))
         if held is None:
             return None
-        return msgspec.structs.replace(held[1], status="placed", operation_id=operation_id)
+        held.handed_over = True
+        return msgspec.structs.replace(held.item, status="placed", operation_id=operation_id)
+
+    def settled(self, message: AgentMessage) -> None:
+        """The commit that places it was written, or refused because it had been withdrawn."""
+        self._in_hand.pop(id(message), None)
 
     # -- what the kernel uses -----------------------------------------------------------------
 
@@ -88,7 +114,7 @@ class SessionInbox:
         for item in found:
             self._waiting.remove(item)
             assert item.message is not None
-            self._in_hand[id(item.message)] = (item.message, item)
+            self._in_hand[id(item.message)] = _Held(item.message, item)
             messages.append(item.message)
         return messages
 
@@ -99,8 +125,8 @@ class SessionInbox:
             held = self._in_hand.pop(id(message), None)
             if held is None:
                 own.append(message)
-            else:
-                self._waiting.insert(0, held[1])
+            elif not held.handed_over:  # else it is placed, though nobody heard of it here
+                self._waiting.insert(0, held.item)
         return self._own.give_back(queue, own) if own else None
 
     @property

@@ -9,6 +9,7 @@ Not here: deciding what comes next (loop.transcript, resume), or what a store do
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -43,6 +44,7 @@ LOST = (
     "The tool {name!r} was interrupted: the program ended while it was running, so it may have run "
     "in part or as a whole. Look at what it has changed before you call it again."
 )
+UNFIT = "The call of {name!r} was not run: what is stored is not what was approved."
 DENIED = "The call of {name!r} was not approved and not run."
 
 
@@ -84,7 +86,14 @@ class SessionJournal:
         self._inbox = inbox
         self._tools = tools
         self._compactor = compactor
-        self._placed: dict[int, AgentMessage] = {}  # what was handed over, kept so that ids hold
+        self.run: Run | None = None
+        """The run that is recorded, once it has begun."""
+        self._changed = False  # the operation, since it was handed over last
+        self._accepted: list[AgentMessage] = []  # prompts that the accepting commit has placed
+        self._admitted: AgentMessage | None = None  # placed, and about to be said
+        self._in_flight: tuple[AgentMessage, asyncio.Future[int]] | None = None
+        self._ended: dict[int, asyncio.Future[int]] = {}  # by call, of the present reply
+        self._refused = False  # a message was to be heard before the end, and has not come yet
         self._usage: list[UsageRow] = []  # of attempts that were retried; goes with the next commit
         self._reply: AssistantMessage | None = None
         self._reply_id = ""
@@ -92,6 +101,7 @@ class SessionJournal:
         self._next = 0  # the first call without a result in the tree
         self._outcomes: dict[int, tuple[ToolResultMessage, bool]] = {}  # not in their place yet
         self._begun: set[str] = set()
+        self._left: dict[str, Intent] = {}  # by an earlier process; kept, since settling forgets
 
     def take_up(self, plan: ResumePlan) -> None:
         """Go on in the middle of a batch that an earlier process began."""
@@ -107,14 +117,16 @@ class SessionJournal:
             else:
                 self._answered.add(index)
         for intent in self.session.intents.values():
-            if intent.assistant_id == self._reply_id and intent.result is not None:
+            if intent.assistant_id != self._reply_id:
+                continue
+            self._left[intent.id] = intent
+            if intent.result is not None:
                 self._outcomes[intent.index] = intent.result, intent.terminate
                 self._begun.add(intent.id)
 
     def place_before(self, messages: Sequence[AgentMessage]) -> None:
         """These are in the tree already: the commit that accepted the run has them."""
-        for message in messages:
-            self._placed[id(message)] = message
+        self._accepted = list(messages)
 
     # -- what the kernel calls ----------------------------------------------------------------
 
@@ -142,22 +154,36 @@ class SessionJournal:
 
     async def admits(self, message: AgentMessage) -> bool:
         """Place a queued message before it is said, unless it was withdrawn meanwhile."""
+        if self._accepted and self._accepted[0] is message:
+            return True
         try:
             await self.message(message)
         except InboxNotEmpty:
-            del self._placed[id(message)]
+            self._in_flight = None
+            self._inbox.settled(message)
             return False
+        # Cancelled, it stays in hand: the commit goes on, and nobody may say it again.
+        self._inbox.settled(message)
+        self._admitted = message
         return True
 
     async def message(self, message: AgentMessage) -> None:
         """Place *message* behind the leaf, with what it cost."""
-        if id(message) in self._placed:
-            return
         if isinstance(message, ToolResultMessage):
-            raise SessionError("a tool result came without its call; report this as a fault")
+            return  # placed by `ended`
+        if self._in_flight is not None and self._in_flight[0] is message:
+            await asyncio.shield(self._in_flight[1])  # we were interrupted while waiting for it
+            self._in_flight = None
+            return
+        if self._admitted is message:
+            self._admitted = None
+            return
+        if self._accepted and self._accepted[0] is message:
+            del self._accepted[0]
+            return
         entry = self._entry(message)
         commit = Commit(lanes=[self.session.lane_at(entry.id)])
-        item = self._inbox.placed(message, self.operation.id)
+        item = self._inbox.hand_over(message, self.operation.id)
         if item is not None:
             entry = msgspec.structs.replace(entry, id=item.id)
             commit.lanes = [self.session.lane_at(entry.id)]
@@ -165,17 +191,22 @@ class SessionJournal:
         if isinstance(message, AssistantMessage):
             self._reply, self._reply_id = message, entry.id
             self._answered, self._next, self._outcomes = set(), 0, {}
+            self._ended, self._begun, self._left = {}, set(), {}
             commit.usage = [*self._usage, self._cost(message, entry)]
             self._usage = []
             self._compactor.replied(message)
         elif isinstance(message, UserMessage) and self.operation.overflow_used:
             self._change(overflow_used=False)  # new input, new allowance
-        await self._place(message, commit, [entry])
+        self._refused = False
+        future = self._submit(commit, [entry])
+        self._in_flight = message, future
+        await asyncio.shield(future)
+        self._in_flight = None
 
     def recall(self, reply: AssistantMessage, index: int, call: ToolCall) -> Recall | None:
         """What an earlier process left of this call."""
         reserved = self._result_id(reply, index)
-        intent = self.session.intents.get(reserved)
+        intent = self._left.get(reserved)
         if intent is not None and intent.result is not None:
             result = _as_result(intent.result, intent.terminate)
             return Recall("ended", result, intent.result)
@@ -188,6 +219,8 @@ class SessionJournal:
         if approval is None:
             return None
         if approval.status == "approved":
+            if digest_of(approval.tool_name, approval.arguments) != approval.digest:
+                return Recall("denied", refused(UNFIT.format(name=call.name)))
             return Recall("again", arguments=approval.arguments)
         if approval.status == "denied":
             return Recall("denied", refused(approval.reason or DENIED.format(name=call.name)))
@@ -221,8 +254,8 @@ class SessionJournal:
                 continue
             self._begun.add(reserved)
             arguments = to_jsonable(start.args)
-            if approval is not None:
-                commit.consume.append((reserved, digest_of(start.call.name, arguments)))
+            if approval is not None:  # `recall` has seen that these are what was approved
+                commit.consume.append((reserved, approval.digest))
             commit.intents.append(
                 Intent(
                     id=reserved,
@@ -242,15 +275,16 @@ class SessionJournal:
         self, reply: AssistantMessage, index: int, message: ToolResultMessage, terminate: bool
     ) -> None:
         """Place the result if it is its turn, with those that waited for it; else keep it."""
-        if id(message) in self._placed:
+        known = self._ended.get(index)
+        if known is not None:  # we were interrupted while waiting for it
+            await asyncio.shield(known)
             return
-        self._placed[id(message)] = message
         reserved = self._result_id(reply, index)
         commit = Commit()
         approval = self.session.approvals.get(reserved)
-        if approval is not None and approval.status == "denied":
+        if approval is not None and approval.status in ("approved", "denied"):
             commit.consume.append((reserved, approval.digest))
-        elif approval is not None:  # the run was stopped before anybody decided, or before it ran
+        elif approval is not None:  # the run was stopped before anybody decided
             gone = msgspec.structs.replace(
                 approval, status="consumed", reason="The run was stopped.", decided_at=now_ms()
             )
@@ -271,7 +305,7 @@ class SessionJournal:
         else:
             entries = []
             self._begun.add(reserved)
-            known = self.session.intents.get(reserved)
+            begun = self.session.intents.get(reserved)
             commit.intents.append(
                 Intent(
                     id=reserved,
@@ -280,13 +314,14 @@ class SessionJournal:
                     index=index,
                     tool_call_id=message.tool_call_id,
                     tool_name=message.tool_name,
-                    arguments={} if known is None else known.arguments,
-                    replay="never" if known is None else known.replay,
+                    arguments={} if begun is None else begun.arguments,
+                    replay="never" if begun is None else begun.replay,
                     result=message,
                     terminate=terminate,
                 )
             )
-        await self._hand_over(commit, entries)
+        future = self._ended[index] = self._submit(commit, entries)
+        await asyncio.shield(future)
 
     def _in_their_place(self, reply: AssistantMessage, commit: Commit) -> list[Entry]:
         """The entries of the results whose turn it is."""
@@ -294,7 +329,6 @@ class SessionJournal:
         entries: list[Entry] = []
         while (outcome := self._outcomes.pop(self._next, None)) is not None:
             message, terminate = outcome
-            self._placed[id(message)] = message
             reserved = self._result_id(reply, self._next)
             entries.append(
                 MessageEntry(
@@ -341,12 +375,16 @@ class SessionJournal:
         )
         lane = self.session.lane_at(self.session.tip.leaf_id, operation_id=None)
         commit = Commit(lanes=[lane])
-        if outcome.stopped_by is None and not run.signal.aborted:
+        limit = run.config.max_turns
+        may_go_on = limit is None or run.turns < limit
+        ends_by_itself = outcome.stopped_by in (None, "terminate") and not run.signal.aborted
+        if ends_by_itself and may_go_on and not self._refused:
             commit.unless_waiting = lane.name
         try:
             await self._hand_over(commit, [])
         except InboxNotEmpty:
-            self._change(status="open", stop_reason=None, finished_at=None)
+            self._refused = True
+            self._change(status="open", stop_reason=None, stopped_by=None, finished_at=None)
             return False
         return True
 
@@ -377,19 +415,20 @@ class SessionJournal:
         self.operation = msgspec.structs.replace(self.operation, **changes)
         self._changed = True
 
-    _changed = False
-
-    async def _place(self, message: AgentMessage, commit: Commit, entries: list[Entry]) -> None:
-        self._placed[id(message)] = message
-        await self._hand_over(commit, entries)
-
     async def _hand_over(self, commit: Commit, entries: list[Entry]) -> None:
+        await asyncio.shield(self._submit(commit, entries))
+
+    def _submit(self, commit: Commit, entries: list[Entry]) -> asyncio.Future[int]:
+        run = self.run
+        if run is not None and run.signal.aborted and self.operation.cancelled_at is None:
+            # Aborted past the harness: whoever takes over shall know it from here on.
+            self._change(cancelled_at=now_ms(), cancel_reason=run.describe(run.cause))
         if entries and self.operation.restarts:
             self._change(restarts=0)  # it has come further
         if self._changed:
             self._changed = False
             commit.operations = [self.operation]
-        await self.session.commit(commit, entries)
+        return self.session.submit(commit, entries)
 
 
 def _as_result(message: ToolResultMessage, terminate: bool) -> AgentToolResult:

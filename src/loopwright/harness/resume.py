@@ -22,7 +22,7 @@ import msgspec
 
 from ..loop.transcript import unanswered_calls
 from ..messages import AssistantMessage, ToolCall, ToolResultMessage
-from ..session.entries import Entry, MessageEntry
+from ..session.entries import CompactionEntry, Entry, MessageEntry
 
 __all__ = ["ResumePlan", "plan_resume"]
 
@@ -41,13 +41,30 @@ class ResumePlan(msgspec.Struct):
     """The last reply failed and nothing was said after it."""
     input_is_last: bool = False
     """The branch ends with something said to the model, which it has not answered."""
+    results_end: bool = True
+    """The results that are there all asked for the end of the run."""
+    replies: int = 0
+    """How many replies the operation has had."""
 
 
-def plan_resume(entries: Sequence[Entry]) -> ResumePlan:
-    """What to do on the branch *entries* (oldest first, at least back to the last reply)."""
+def plan_resume(entries: Sequence[Entry], operation_id: str | None = None) -> ResumePlan:
+    """What to do on the branch *entries* (oldest first, as far back as the context goes)."""
+    plan = _plan(entries)
+    plan.replies = sum(
+        isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage)
+        for entry in entries
+        if operation_id is not None and entry.operation_id == operation_id
+    )
+    return plan
+
+
+def _plan(entries: Sequence[Entry]) -> ResumePlan:
     reply: MessageEntry | None = None
     behind: list[MessageEntry] = []
     for entry in reversed(entries):
+        if isinstance(entry, CompactionEntry):
+            # It was made because the model was about to be asked.
+            return ResumePlan("ask", input_is_last=not behind or _is_input(behind[0]))
         if not isinstance(entry, MessageEntry):
             continue
         if isinstance(entry.message, AssistantMessage):
@@ -55,7 +72,7 @@ def plan_resume(entries: Sequence[Entry]) -> ResumePlan:
             break
         behind.append(entry)
     behind.reverse()
-    input_is_last = bool(behind) and not isinstance(behind[-1].message, ToolResultMessage)
+    input_is_last = bool(behind) and _is_input(behind[-1])
     if reply is None or not isinstance(reply.message, AssistantMessage):
         return ResumePlan("ask" if behind else "end", input_is_last=input_is_last)
     message = reply.message
@@ -64,11 +81,16 @@ def plan_resume(entries: Sequence[Entry]) -> ResumePlan:
         return ResumePlan("ask" if behind else "end", reply, failed=not behind)
     results = [e.message for e in behind if isinstance(e.message, ToolResultMessage)]
     _, calls = unanswered_calls([message, *(e.message for e in behind)])
+    results_end = all(
+        entry.terminate for entry in behind if isinstance(entry.message, ToolResultMessage)
+    )
     if calls:
-        return ResumePlan("calls", reply, calls, results)
+        return ResumePlan("calls", reply, calls, results, results_end=results_end)
     if not behind:
         return ResumePlan("end", reply)
-    ends = not input_is_last and all(
-        e.terminate for e in behind if isinstance(e.message, ToolResultMessage)
-    )
+    ends = results_end and not input_is_last
     return ResumePlan("end" if ends else "ask", reply, [], results, input_is_last=input_is_last)
+
+
+def _is_input(entry: MessageEntry) -> bool:
+    return not isinstance(entry.message, ToolResultMessage)

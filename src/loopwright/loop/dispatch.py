@@ -500,6 +500,7 @@ class Batch:
         if slot.terminate and not result.terminate:
             result = slot.outcome = msgspec.structs.replace(result, terminate=True)
         await self._record(slot, result)
+        result = slot.outcome or result
         slot.ended = True
         self._open -= 1
         call = slot.call
@@ -519,9 +520,14 @@ class Batch:
         journal = self.run.journal
         if journal is None or slot.message is None or slot.durable:
             return
-        ended = journal.ended(self.reply, slot.index, slot.message, result.terminate)
-        await self.run.record(ended)
+        run = self.run
+        await run.record(journal.ended(self.reply, slot.index, slot.message, result.terminate))
         slot.durable = True
+        if run.journal_lost:  # nobody may take it for done
+            lost = slot.outcome = wording.refused(run.failure or "The result is lost.")
+            slot.message = msgspec.structs.replace(
+                slot.message, content=lost.content, details=None, is_error=True
+            )
 
     async def _unpark(self, slot: _Slot) -> None:
         """The run is stopped, or the user has said something else: nobody needs to decide."""
@@ -559,7 +565,8 @@ async def run_tools(run: Run, reply: AssistantMessage, calls: list[ToolCall]) ->
     if batch is None or batch.reply is not reply:
         batch = run.batch = Batch(run, reply, calls)
     await batch.settle()
-    run.progress.terminated = batch.terminates and not batch.parked
+    ends = batch.terminates and run.earlier_results_end
+    run.progress.terminated = ends and not batch.parked
     if batch.parked:
         run.progress.parked = True
         run.notice_stop()

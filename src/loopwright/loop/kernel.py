@@ -226,6 +226,7 @@ async def _begin_turn(run: Run) -> None:
             progress.steering = None  # preparing may have taken long; ask once more
     progress.turn = "open"
     progress.terminated = progress.parked = False
+    run.earlier_results_end = True
     run.reply = None
     run.results = []
     await run.emit(TurnStart())

@@ -81,6 +81,18 @@ class Answer:
                 hint="give that tool another name",
             )
 
+    def take_up(self, reply: AssistantMessage, results: list[ToolResultMessage]) -> None:
+        """An earlier process may have been given the answer in *reply*."""
+        accepted = {result.tool_call_id for result in results if not result.is_error}
+        for call in reply.tool_calls:
+            if call.name == FINAL_ANSWER and call.id in accepted:
+                try:
+                    self.tool.take(self.tool.unwrap(self.tool.bind(call.arguments).params))
+                except ArgumentsRejected:  # another output_type by now
+                    return
+        if not reply.tool_calls and reply.stop_reason == "stop":
+            self._read(reply.text)
+
     def judge(
         self, reply: AssistantMessage, results: list[ToolResultMessage]
     ) -> tuple[bool, str | None]:
@@ -125,6 +137,7 @@ class _FinalAnswer(AgentTool[Any, Any]):
 
     name = FINAL_ANSWER
     label = "Final answer"
+    replay = "safe"  # it only takes a value
     description = (
         "Give the final answer. Call this once, alone, when everything else is done; "
         "its arguments are the answer."

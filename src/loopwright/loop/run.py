@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from ..errors import SessionClosed
 from ..events import AgentEvent, MessageEnd, MessageStart
 from ..messages import AgentMessage, AssistantMessage, StopReason, ToolResultMessage, Usage
 from ..signals import AbortController
@@ -109,6 +110,11 @@ class Run:
         self.last_event: StreamEvent | None = None
         self.failure_kind: str | None = None
         """The wire's short name of why the present reply failed."""
+        self.earlier_results_end = True
+        """Results of this batch that an earlier process placed asked for the end, too."""
+        self.taken_up: AssistantMessage | None = None
+        """The last reply of an earlier process, whose run this one goes on with."""
+        self.journal_lost = False
         self.hook_failed = False
         self.emit_raised = False
         self.outbox = outbox or Outbox()
@@ -239,10 +245,22 @@ class Run:
         if self.journal is not None:
             self.open_message = message  # if we are interrupted here, it is ended once more
             await self.record(self.journal.message(message))
+            message = self._as_written(message)
         self.open_message = None
         self.context.messages.append(message)
         self.new_messages.append(message)
         await self.emit(MessageEnd(message))
+
+    def _as_written(self, message: AgentMessage) -> AgentMessage:
+        """A reply that could not be written has failed, whatever the model meant."""
+        if not self.journal_lost or not isinstance(message, AssistantMessage):
+            return message
+        if message.stop_reason in ("error", "aborted"):
+            return message
+        failed = msgspec.structs.replace(message, stop_reason="error", error_message=self.failure)
+        if self.reply is message:
+            self.reply = failed
+        return failed
 
     # -- the journal --------------------------------------------------------------------------
 
@@ -258,8 +276,10 @@ class Run:
         """Nothing more can be written: start nothing more, and say why at the end."""
         if self.journal is None:
             return
-        report(self.config.on_error, error, "writing the session")
+        if not isinstance(error, SessionClosed):  # that is no fault
+            report(self.config.on_error, error, "writing the session")
         self.journal = None
+        self.journal_lost = True
         self.failure = f"The session could not be written: {error}"
         self.stop("journal")
 
@@ -301,9 +321,12 @@ class Run:
         last = next(
             (m for m in reversed(self.new_messages) if isinstance(m, AssistantMessage)), None
         )
+        last = last or self.taken_up
         stop_reason: StopReason = last.stop_reason if last is not None else "stop"
         error_message = last.error_message if last is not None else None
-        if stopped_by in ("abort", "timeout"):
+        if self.journal_lost:  # whatever else happened: it is not in the session
+            stop_reason, stopped_by, error_message = "error", "error", self.failure
+        elif stopped_by in ("abort", "timeout"):
             stop_reason = "error" if self.cause == "idle_timeout" else "aborted"
             error_message = self.describe(self.cause)
         elif stopped_by == "approval":

@@ -15,11 +15,18 @@ from typing import Any
 
 import msgspec
 
-from ..errors import Misuse, SessionClosed, SessionDamaged, SessionExists, SessionNotFound
+from ..errors import (
+    Misuse,
+    OperationOpen,
+    SessionClosed,
+    SessionDamaged,
+    SessionExists,
+    SessionNotFound,
+)
 from ..messages import AgentMessage, Usage, UserMessage
 from .entries import CompactionEntry, CustomEntry, Entry, EntryRow, MessageEntry, to_row
 from .leases import new_owner
-from .rows import Approval, Fact, InboxItem, Intent, Lane, Operation, SessionInfo
+from .rows import Approval, Fact, Intent, Lane, Operation, SessionInfo
 from .store import Commit, SessionState, SessionStore
 from .tree import BranchWalk, adds_to_context, context_of, transcript_of
 from .writer import Writer
@@ -243,13 +250,16 @@ class Session:
         return future
 
     async def append(self, message: AgentMessage) -> MessageEntry:
-        """Add a message behind the leaf."""
+        """Add a message behind the leaf. Raises `OperationOpen` while one is open there."""
+        self._refuse_during_operation()
         entry = MessageEntry(parent_id=self.tip.leaf_id, message=message)
         await self.commit(Commit(lanes=[self.lane_at(entry.id)]), [entry])
         return entry
 
     async def append_custom(self, custom_type: str, data: Any = None) -> CustomEntry:
-        """Add data of a program's own behind the leaf; no model is shown it."""
+        """Add data of a program's own behind the leaf; no model is shown it. Raises
+        `OperationOpen` while an operation is open there."""
+        self._refuse_during_operation()
         entry = CustomEntry(parent_id=self.tip.leaf_id, custom_type=custom_type, data=data)
         await self.commit(Commit(lanes=[self.lane_at(entry.id)]), [entry])
         return entry
@@ -285,6 +295,14 @@ class Session:
         await self.commit(Commit(lanes=[lane]))
         return lane
 
+    def _refuse_during_operation(self) -> None:
+        if self._tip.operation_id is not None:
+            raise OperationOpen(
+                f"the lane {self._lane!r} of session {self.id} is in the middle of something; an "
+                "entry now would stand between a call and its result",
+                hint="wait for the end of the run, or say it with steer() or next_run()",
+            )
+
     @property
     def tip(self) -> Lane:
         """This lane as it is once all that was handed over has been written."""
@@ -295,10 +313,14 @@ class Session:
         return msgspec.structs.replace(self._tip, leaf_id=leaf_id, **changes)
 
     async def refresh(self) -> None:
-        """Look again at what others may write without a lease: inbox and approvals."""
-        self._inbox = {item.id: item for item in await self.store.inbox(self.id)}
+        """Look again at the approvals, on which others decide without a lease."""
         state = await self.store.state(self.id)
         self._approvals = {approval.id: approval for approval in state.approvals}
+
+    def note(self, approval: Approval) -> None:
+        """Somebody of this process has decided on *approval*."""
+        if approval.id in self._approvals:
+            self._approvals[approval.id] = approval
 
     async def reload(self) -> None:
         """Build the branch in memory anew, after the leaf was moved."""
@@ -332,6 +354,7 @@ class Session:
 
     def _settle_tip(self, future: asyncio.Future[int]) -> None:
         if future.cancelled() or future.exception() is not None:
+            self._made.clear()
             self._tip = self.lane  # refused: what was handed over did not happen
 
     def _apply(self, commit: Commit, head: int) -> None:
@@ -348,8 +371,6 @@ class Session:
                 del self._approvals[approval.id]
         for consumed, _ in commit.consume:
             self._approvals.pop(consumed, None)
-        for item in commit.inbox:
-            self._inbox.pop(item.id, None)
         for fact in commit.facts:
             self._facts.pop((fact.namespace, fact.key), None)
             if not fact.deleted:
@@ -393,7 +414,6 @@ class Session:
         self._lanes = {lane.name: lane for lane in state.lanes}
         self._operations = {operation.id: operation for operation in state.operations}
         self._intents = {intent.id: intent for intent in state.intents}
-        self._inbox: dict[str, InboxItem] = {item.id: item for item in state.inbox}
         self._approvals = {approval.id: approval for approval in state.approvals}
         self._facts = {(fact.namespace, fact.key): fact for fact in state.facts}
         self._made: dict[str, Entry] = {}

@@ -35,7 +35,7 @@ class SessionChecks(StoreUnderTest):
 
     async def test_a_new_session_is_empty_and_has_the_lane_main(self) -> None:
         async with self.store() as store:
-            info = SessionInfo(cwd="/work/project", metadata={"colour": ["red", None]})
+            info = SessionInfo(cwd="/srv/project", metadata={"colour": ["red", None]})
 
             await store.create(info)
             state = await store.state(info.id)
@@ -54,7 +54,7 @@ class SessionChecks(StoreUnderTest):
             info = SessionInfo(
                 id="fork",
                 created_at=1_700_000_000_123,
-                cwd="/work/é",
+                cwd="/srv/é",
                 parent_id="origin",
                 metadata={"n": 1},
             )
@@ -62,7 +62,7 @@ class SessionChecks(StoreUnderTest):
             await store.create(info)
             told = await store.info("fork")
 
-            assert (told.id, told.created_at, told.cwd) == ("fork", 1_700_000_000_123, "/work/é")
+            assert (told.id, told.created_at, told.cwd) == ("fork", 1_700_000_000_123, "/srv/é")
             assert (told.parent_id, told.metadata) == ("origin", {"n": 1})
             assert told.locked_by is None
 
@@ -109,11 +109,11 @@ class SessionChecks(StoreUnderTest):
 
     async def test_the_list_of_a_folder_has_only_its_sessions(self) -> None:
         async with self.store() as store:
-            await store.create(SessionInfo(id="here", cwd="/work/a"))
-            await store.create(SessionInfo(id="below", cwd="/work/a/b"))
+            await store.create(SessionInfo(id="here", cwd="/srv/a"))
+            await store.create(SessionInfo(id="below", cwd="/srv/a/b"))
             await store.create(SessionInfo(id="nowhere"))
 
-            assert [info.id for info in await store.list(cwd="/work/a")] == ["here"]
+            assert [info.id for info in await store.list(cwd="/srv/a")] == ["here"]
             assert await store.list(cwd="/work") == []
 
     async def test_the_list_shows_name_preview_entries_and_usage(self) -> None:
