@@ -271,13 +271,13 @@ async def test_leaving_a_stream_early_is_known_to_whoever_takes_over() -> None:
     for k in (3, 4):
         store = MemoryStore()
         agent, _ = scripted(*replies, tools=[look], on_error=lambda e, w: None)
-        async with Harness.open(DyingStore(store, k), "s", agent=agent) as harness:
-            async with harness.stream("Go") as events:
-                async for event in events:
-                    if isinstance(event, MessageEnd) and isinstance(
-                        event.message, AssistantMessage
-                    ):
-                        break
+        async with (
+            Harness.open(DyingStore(store, k), "s", agent=agent) as harness,
+            harness.stream("Go") as events,
+        ):
+            async for event in events:
+                if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
+                    break
         survivor, model = scripted(Reply("Never."), tools=effects.tools())
         async with Harness.open(store, "s", agent=survivor) as harness:
             await harness.resume()
