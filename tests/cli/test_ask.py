@@ -133,12 +133,13 @@ def test_json_mode_prints_events_that_can_be_read_back(program: Program, vendor:
     finished = program.run("-p", "hi", "--mode", "json", env={"PYTHONIOENCODING": "ascii"})
 
     assert (finished.returncode, finished.stderr) == (0, "")
-    lines = finished.stdout.split("\n")[:-1]
+    session, *lines = finished.stdout.split("\n")[:-1]
     events = [event_from_dict(json.loads(line)) for line in lines]
     end = events[-1]
     assert isinstance(end, AgentEnd)
     assert end.messages[-1].text == "é\u2028\x1b[31m"  # pyright: ignore[reportAttributeAccessIssue]
     assert json.loads(lines[0])["version"] == 1
+    assert json.loads(session)["type"] == "session"
     assert all(json.loads(line).get("message") is None for line in lines if "_update" in line)
 
 
@@ -218,7 +219,7 @@ def test_ctrl_c_in_json_mode_still_prints_the_closing_events(
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=60)
 
-    events = [event_from_dict(json.loads(line)) for line in [*lines, *rest.splitlines()]]
+    events = [event_from_dict(json.loads(line)) for line in [*lines[1:], *rest.splitlines()]]
     assert process.returncode == 130
     assert [event.type for event in events[-3:]] == ["message_end", "turn_end", "agent_end"]
 

@@ -22,9 +22,10 @@ def test_the_version_is_told(program: Program, flag: str) -> None:
 
 
 def test_telling_the_version_loads_neither_the_parser_nor_anything_slow() -> None:
+    slow = {"cyclopts", "rich", "pydantic", "openai", "httpx2", "sqlite3", "loopwright.harness"}
     script = (
         "import sys; from loopwright.cli import main; main(['--version']);"
-        "print(sorted({'cyclopts', 'rich', 'pydantic', 'openai', 'httpx2'} & set(sys.modules)))"
+        f"print(sorted({slow!r} & set(sys.modules)))"
     )
 
     finished = subprocess.run(
@@ -34,13 +35,38 @@ def test_telling_the_version_loads_neither_the_parser_nor_anything_slow() -> Non
     assert finished.stdout.splitlines()[1] == "[]"
 
 
+@pytest.mark.parametrize("arguments", [["-h"], ["sessions", "-h"], ["sessions", "doctor", "-h"]])
+def test_the_help_pages_load_no_database_and_no_harness(arguments: list[str]) -> None:
+    script = (
+        f"import sys; from loopwright.cli import main; main({arguments!r});"
+        "print(sorted({'sqlite3', 'loopwright.harness', 'openai', 'yaml'} & set(sys.modules)))"
+    )
+
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert finished.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_the_help_names_every_option_and_the_exit_codes(program: Program, flag: str) -> None:
     finished = program.run(flag)
 
     assert (finished.returncode, finished.stderr) == (0, "")
     options = ["--print", "-p", "--model", "--thinking", "--system-prompt", "--mode", "--version"]
-    for word in [*options, "demo", "LOOPWRIGHT_MODEL", "NO_COLOR", "OPENAI_API_KEY", "Exit codes"]:
+    options += ["--continue", "-c", "--resume", "-r", "--session", "--fork", "--no-session"]
+    options += ["--name", "--skill", "--no-skills", "--no-context-files", "--append-system-prompt"]
+    for word in [
+        *options,
+        "demo",
+        "sessions",
+        "LOOPWRIGHT_SESSION_DIR",
+        "LOOPWRIGHT_MODEL",
+        "NO_COLOR",
+        "OPENAI_API_KEY",
+        "Exit codes",
+    ]:
         assert word in finished.stdout
     assert "\x1b" not in finished.stdout
 
@@ -64,6 +90,13 @@ def test_the_help_needs_no_unicode(program: Program) -> None:
         (["hi", "--model"], "--model requires an argument"),
         (["demo", "twice"], "too many arguments: twice"),
         (["demo", "--model", "local"], "--model"),
+        (["hi", "-c", "--session", "x"], "--continue and --session cannot be meant together"),
+        (["hi", "--fork", "x", "--no-session"], "--fork and --no-session"),
+        (["hi", "--no-session", "--name", "x"], "--no-session keeps nothing"),
+        (["hi", "-r"], "--session ID"),
+        (["sessions", "list", "--limit", "0"], "at least 1"),
+        (["sessions", "search"], "nothing to look for"),
+        (["sessions", "import"], "nothing to import"),
     ],
     ids=str,
 )

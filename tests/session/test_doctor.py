@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from loopwright import Agent, Harness, tool
 from loopwright.errors import Misuse, SessionLocked, SessionNotFound
@@ -323,6 +325,35 @@ async def test_several_faults_at_once_are_all_mended(tmp_path: Path) -> None:
     assert (await examine(path)).findings == []
     assert await texts(path, "s1") == WHOLE
     assert (await texts(path))[0] == WHOLE[0]
+
+
+@given(data=st.data())
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+async def test_whatever_happens_to_the_rows_the_mended_database_can_be_opened(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = await a_database(tmp_path_factory.mktemp("doctor"), 1)
+    ids = [id for (id,) in ask(path, "SELECT id FROM entry")]
+    some_id = st.sampled_from([*ids, "nowhere", None])
+    deeds = {
+        "parent": "UPDATE entry SET parent_id = ? WHERE id = ?",
+        "payload": "UPDATE entry SET payload = coalesce(?, '{') WHERE id = ?",
+        "type": "UPDATE entry SET type = coalesce(?, 'compaction') WHERE id = ?",
+        "gone": "DELETE FROM entry WHERE id IN (?, ?)",
+        "place": "UPDATE entry SET seq = seq + 100 WHERE id IN (?, ?)",
+        "leaf": "UPDATE lane SET body = json_set(body, '$.leafId', ?, '$.operationId', ?)",
+        "open": "UPDATE operation SET status = 'open', body = json_set(body, '$.status', 'open', '$.restarts', 1) WHERE ?1 IS ?1 OR id = ?2",
+    }
+    for deed in data.draw(st.lists(st.sampled_from(sorted(deeds)), min_size=1, max_size=5)):
+        change(path, (deeds[deed], (data.draw(some_id), data.draw(some_id))))
+
+    await repair(path)
+    report = await examine(path)
+
+    assert report.sound, report.findings
+    await texts(path)
 
 
 async def test_only_the_session_that_was_named_is_mended(tmp_path: Path) -> None:

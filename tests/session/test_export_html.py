@@ -36,7 +36,7 @@ from loopwright.session.rows import SessionInfo
 
 TIME = 1_762_075_800_000
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-INFO = SessionInfo(id="s-1", created_at=TIME, cwd="/home/me/work", name="Mend the tests")
+INFO = SessionInfo(id="s-1", created_at=TIME, cwd="/srv/me/work", name="Mend the tests")
 
 VOID = {"meta", "img", "br", "hr"}
 
@@ -149,7 +149,7 @@ def test_a_page_reads_from_the_title_to_what_was_spent() -> None:
     for words in (
         "Mend the tests",
         "2025-11-02 09:30:00 UTC",
-        "/home/me/work",
+        "/srv/me/work",
         "p/m",
         "Why?",
         "Look first.",

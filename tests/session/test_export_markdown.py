@@ -35,7 +35,7 @@ from loopwright.session.rows import SessionInfo
 
 TIME = 1_762_075_800_000  # 2025-11-02 09:30:00 UTC
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-INFO = SessionInfo(id="s-1", created_at=TIME, cwd="/home/me/work", name="Mend the tests")
+INFO = SessionInfo(id="s-1", created_at=TIME, cwd="/srv/me/work", name="Mend the tests")
 
 
 class Weather(CustomMessage, tag="weatherForExport"):
@@ -101,7 +101,7 @@ def test_a_document_reads_from_the_title_to_what_was_spent() -> None:
         "Result of `read_file`",
         "Assistant (2025-11-02 09:30:00 UTC)",
     ]
-    assert "- Folder: `/home/me/work`" in document
+    assert "- Folder: `/srv/me/work`" in document
     assert "- Model: `anthropic/claude`" in document
     assert "> Why do they fail?" in document
     assert "> Look first." in document

@@ -49,7 +49,7 @@ def header(version: int | None = 3, **more: Any) -> dict[str, Any]:
     said: dict[str, Any] = {"type": "session"}
     if version is not None:
         said["version"] = version
-    return said | {"id": SESSION_ID, "timestamp": START, "cwd": "/home/me/work"} | more
+    return said | {"id": SESSION_ID, "timestamp": START, "cwd": "/srv/me/work"} | more
 
 
 class Writer:
@@ -148,7 +148,7 @@ def test_a_session_of_version_3_keeps_its_messages_folder_times_and_lane() -> No
 
     assert said(session) == ["Hello", "Hi."]
     assert session.info.id == SESSION_ID
-    assert session.info.cwd == "/home/me/work"
+    assert session.info.cwd == "/srv/me/work"
     assert session.info.created_at == START_MS
     assert session.info.modified_at == START_MS + 2000
     assert [entry.timestamp for entry in session.entries] == [START_MS + 1000, START_MS + 2000]

@@ -198,7 +198,7 @@ class SlowStore:
 
 
 async def test_a_commit_that_was_handed_over_is_written_though_its_caller_is_cancelled() -> None:
-    store = SlowStore(MemoryStore())
+    store: Any = SlowStore(MemoryStore())
     session = await Session.open(store, "s")
     writing = asyncio.create_task(session.append(said(0)))
     await asyncio.sleep(0)
@@ -218,7 +218,7 @@ async def test_a_commit_that_was_handed_over_is_written_though_its_caller_is_can
 
 
 async def test_after_a_commit_failed_nothing_more_is_written() -> None:
-    store = SlowStore(MemoryStore())
+    store: Any = SlowStore(MemoryStore())
     store.gate.set()
     heard: list[Exception] = []
     session = await Session.open(store, "s")
@@ -261,7 +261,7 @@ async def test_whoever_lost_the_lease_hears_of_it_without_writing() -> None:
     async def taken(lease: Any, seconds: float) -> None:
         raise LeaseLost("taken")
 
-    store.renew = taken  # type: ignore[method-assign]
+    store.renew = taken
     await heard.wait()
     with pytest.raises(LeaseLost):
         await session.append(said(0))

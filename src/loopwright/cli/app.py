@@ -1,7 +1,7 @@
 """The commands and options of `loopwright`, and what each kind of failure ends with.
 
 Parsing is cyclopts' work: texts of the help come from the docstrings below. What the commands do
-is in run_command.py and demo.py, imported when asked for.
+is in run_command.py, sessions_command.py and the others, imported when asked for.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import cyclopts
 from cyclopts import App, Parameter
 
 from .. import __version__
-from ..errors import ConfigurationError, LoopwrightError
+from ..errors import ConfigurationError, LoopwrightError, SessionError
 from ..models import ThinkingLevel
 from .exit_codes import ExitCode
-from .options import Mode, RunOptions
+from .options import Mode, RunOptions, SessionOptions
+from .sessions_app import sessions_app
 from .streams import help_console, print_error
 
 __all__ = ["run_command_line"]
@@ -27,10 +28,11 @@ What is piped in comes before the prompt: git diff | loopwright "Is this sound?"
 A prompt that starts with a dash, or with the name of a command, goes behind --.
 
 LOOPWRIGHT_MODEL names the model when --model does not. NO_COLOR switches styles
-off. Keys stand under their vendors' names, such as OPENAI_API_KEY.
+off. Keys stand under their vendors' names, such as OPENAI_API_KEY. Sessions are
+kept in ~/.local/share/loopwright, or where LOOPWRIGHT_SESSION_DIR says.
 
 Exit codes: 0 done, 1 the run failed, 2 wrong usage, 3 model, key or package
-missing, 130 stopped by Ctrl-C.
+missing, 4 the session cannot be used, 130 stopped by Ctrl-C.
 """
 
 
@@ -44,6 +46,9 @@ def run_command_line(arguments: Sequence[str]) -> ExitCode:
     except ConfigurationError as error:
         print_error(error.message, hint=error.hint)
         return ExitCode.CONFIGURATION
+    except SessionError as error:
+        print_error(error.message, hint=error.hint)
+        return ExitCode.SESSION
     except LoopwrightError as error:
         print_error(error.message, hint=error.hint)
         return ExitCode.FAILED
@@ -62,7 +67,8 @@ def _app() -> App:
         help_epilogue=EPILOGUE,
         help_format="plaintext",
         usage='Usage: loopwright [OPTIONS] ["PROMPT"]\n       loopwright demo [--mode json]\n'
-        "       loopwright models [SEARCH]\n       loopwright keys set PROVIDER",
+        "       loopwright models [SEARCH]\n       loopwright keys set PROVIDER\n"
+        "       loopwright sessions list",
         version=f"loopwright {__version__}",
         version_flags=["--version", "-v"],
         default_parameter=Parameter(negative=(), show_default=False),
@@ -83,6 +89,7 @@ def _app() -> App:
     keys.command(_list_keys, name="list")
     keys.command(_remove_key, name="remove")
     app.command(keys)
+    app.command(sessions_app())
     return app
 
 
@@ -92,6 +99,16 @@ def _ask(
     model: str | None = None,
     thinking: ThinkingLevel | None = None,
     system_prompt: str = "",
+    append_system_prompt: tuple[str, ...] = (),
+    continue_last: Annotated[bool, Parameter(name=["--continue", "-c"])] = False,
+    resume: Annotated[bool, Parameter(name=["--resume", "-r"])] = False,
+    session: str | None = None,
+    fork: str | None = None,
+    no_session: bool = False,
+    name: str | None = None,
+    skill: tuple[str, ...] = (),
+    no_skills: bool = False,
+    no_context_files: bool = False,
     mode: Mode = "text",
 ) -> ExitCode:
     """Ask a model, let it use tools, and see every step.
@@ -107,7 +124,27 @@ def _ask(
     thinking
         How hard the model shall think.
     system_prompt
-        What the model is told before everything else.
+        What the model is told before everything else, in place of SYSTEM.md.
+    append_system_prompt
+        What it is told after that; may be given several times.
+    continue_last
+        Go on with the last session of this folder.
+    resume
+        Pick a session of this folder to go on with.
+    session
+        Go on with this session: its id, the beginning of it, or its name.
+    fork
+        Go on in a copy of this session, which stays as it is.
+    no_session
+        Keep nothing of this run.
+    name
+        Give the session a name.
+    skill
+        A skill, or a folder of them, beside those that are found.
+    no_skills
+        Look for no skills.
+    no_context_files
+        Read no AGENTS.md or CLAUDE.md.
     mode
         "json" prints every event of the run, one a line.
     """
@@ -120,7 +157,19 @@ def _ask(
             model=model,
             thinking=thinking,
             system_prompt=system_prompt,
+            append_system_prompt=append_system_prompt,
+            skills=skill,
+            find_skills=not no_skills,
+            find_context_files=not no_context_files,
             mode=mode,
+            sessions=SessionOptions(
+                continue_last=continue_last,
+                pick=resume,
+                session=session,
+                fork=fork,
+                keep=not no_session,
+                name=name,
+            ),
         )
     )
 

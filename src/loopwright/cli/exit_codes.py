@@ -17,6 +17,8 @@ class ExitCode(IntEnum):
     """The command line is wrong; nothing was run."""
     CONFIGURATION = 3
     """A model, a key or a package is missing; nothing was run."""
+    SESSION = 4
+    """The session is not there, in use by another process or damaged, or its store cannot be used."""
     ABORTED = 130
     """Ctrl-C (SIGINT)."""
     BROKEN_PIPE = 141

@@ -4,51 +4,65 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
 
-from .. import Agent, RunResult
+from .. import RunResult
 from ..events import AgentEvent
-from ..models import Model, Models, default_models
 from .exit_codes import ExitCode
-from .json_mode import json_line
-from .models_file import add_project_models, add_user_models
+from .json_mode import json_line, session_line
 from .options import Mode, RunOptions
 from .render import Answer, ending_note, usage_text
-from .settings import model_from_environment, project_models_file, user_models_file
+from .session_choice import NothingPicked
 from .standard_input import UnreadableInput, read_piped_input, with_piped_input
 from .streams import Output, print_error, print_note
-from .watch import watched_prompt
-from .which_model import Chosen, choose_model
+from .talk import SessionView, View, begin
 
-__all__ = ["bring_up", "json_view", "run", "tell_ending", "text_view"]
-
-View = Callable[[AgentEvent], None]
+__all__ = ["json_view", "run", "tell_ending", "text_view"]
 
 
 def run(options: RunOptions) -> ExitCode:
     """Ask once, or converse if there is a terminal and nothing to say yet.
 
-    Raises `ConfigurationError` before anything is run, OSError if the output cannot be written.
+    Raises `ConfigurationError` and `SessionError` before anything is run, OSError if the output
+    cannot be written.
     """
+    if contradiction := options.sessions.contradiction():
+        print_error(contradiction, hint="leave one of them out")
+        return ExitCode.USAGE
+    if options.sessions.pick and not _can_be_asked():
+        print_error(
+            "--resume asks which session is meant, and there is no terminal to ask at",
+            hint="name it: --session ID; `loopwright sessions list` shows the ids\n"
+            "or --continue for the last one of this folder",
+        )
+        return ExitCode.USAGE
     try:
-        prompt = with_piped_input(options.prompt, read_piped_input(print_note))
+        piped = read_piped_input(print_note)
     except UnreadableInput as error:
         print_error(
             f"standard input cannot be read: {error}",
             hint="redirect it from a file, or from /dev/null to go without",
         )
         return ExitCode.USAGE
-    if not prompt:
-        if not _on_a_terminal() or options.print_only or options.mode == "json":
-            print_error(
-                "there is nothing to say: no prompt was given and nothing was piped in",
-                hint='loopwright "your question", or: some-command | loopwright "about that"',
-            )
-            return ExitCode.USAGE
-        from .conversation import converse
+    says_nothing = not with_piped_input(options.prompt, piped)
+    conversing = _on_a_terminal() and not options.print_only and options.mode == "text"
+    try:
+        if says_nothing and conversing:
+            from .conversation import converse
 
-        return converse(build_agent(options))
-    return asyncio.run(ask_once(build_agent(options), prompt, options.mode))
+            return converse(options)
+        if says_nothing and not options.sessions.goes_on:
+            return _nothing_to_say("there is nothing to say")
+        return asyncio.run(_ask_once(options, piped, says_nothing=says_nothing))
+    except NothingPicked:
+        return ExitCode.DONE
+
+
+def _nothing_to_say(what: str) -> ExitCode:
+    print_error(
+        f"{what}: no prompt was given and nothing was piped in",
+        hint='loopwright "your question", or: some-command | loopwright "about that"',
+    )
+    return ExitCode.USAGE
 
 
 def _on_a_terminal() -> bool:
@@ -57,50 +71,32 @@ def _on_a_terminal() -> bool:
     )  # None: started with `<&-`
 
 
-def build_agent(options: RunOptions) -> Agent:
-    """The agent that the options, the environment and the user's files ask for."""
-    models = default_models()
-    chosen = _choose(models, options)
-    return Agent(
-        chosen.model,
-        stream_fn=models.stream_simple,
-        system_prompt=options.system_prompt,
-        thinking_level=options.thinking or chosen.thinking_level,
-    )
+def _can_be_asked() -> bool:
+    return sys.stderr.isatty() and sys.stdin is not None and sys.stdin.isatty()
 
 
-def _choose(models: Models, options: RunOptions) -> Chosen:
-    user_file = user_models_file()
-    default = add_user_models(models, user_file)
-    add_project_models(models, project_models_file(), print_note)
-    return choose_model(
-        models,
-        option=options.model,
-        environment=model_from_environment(),
-        default=default,
-        user_file=user_file,
-    )
-
-
-async def ask_once(agent: Agent, prompt: str, mode: Mode) -> ExitCode:
-    """Say *prompt* and write what comes to standard output. Raises `ConfigurationError`."""
-    await bring_up(agent.model)
+async def _ask_once(options: RunOptions, piped: str, *, says_nothing: bool) -> ExitCode:
+    """Say the prompt and write what comes to standard output."""
+    talk = await begin(options)
     output, notes = Output(sys.stdout), Output(sys.stderr)
-    result, code = await watched_prompt(
-        agent, prompt, json_view(output) if mode == "json" else text_view(output)
-    )
-    tell_ending(result, code, notes, quiet=mode == "json")
+    typed = options.prompt
+    prompt = None
+    if not says_nothing:  # what is piped in is content, and never a call of a template
+        prompt = with_piped_input(talk.expand(typed) if typed.strip() else "", piped)
+    as_json = options.mode == "json"
+    show = json_view(output) if as_json else text_view(output)
+    done = await talk.turn(prompt, show, _session_view(output, options.mode))
+    if done is None:
+        return _nothing_to_say("the session has nothing unfinished, and there is nothing to say")
+    result, code = done
+    tell_ending(result, code, notes, quiet=as_json)
     return code
 
 
-async def bring_up(model: Model) -> None:
-    """Start what serves *model*, where something must be started; what is missing for that is
-    then an error of the set-up and not of the run."""
-    provider = default_models().get_provider(model.provider)
-    if provider is not None and provider.prepare is not None:
-        if Output(sys.stderr).is_terminal:
-            print_note(f"starting {model.name or model.id} ...")
-        await provider.prepare()
+def _session_view(output: Output, mode: Mode) -> SessionView | None:
+    if mode == "text":
+        return None
+    return lambda info: output.write_line_of_bytes(session_line(info))
 
 
 def json_view(output: Output) -> View:

@@ -106,9 +106,13 @@ class Output:
 
     def write_line_of_bytes(self, line: bytes) -> None:
         """Write *line* and a newline, whatever the encoding of the stream: JSON is UTF-8."""
+        self.write_bytes(line + b"\n")
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write *data* as it is. Not for a terminal, which would obey what is in it."""
         self._file.flush()
         binary = self._file.buffer
-        binary.write(line + b"\n")
+        binary.write(data)
         binary.flush()
 
 
