@@ -517,13 +517,14 @@ class Batch:
                 result.is_error,
                 result.usage,
             )
-        journal = self.run.journal
-        if journal is None or slot.message is None or slot.durable:
-            return
         run = self.run
-        await run.record(journal.ended(self.reply, slot.index, slot.message, result.terminate))
-        slot.durable = True
-        if run.journal_lost:  # nobody may take it for done
+        if slot.message is None or slot.durable:
+            return
+        if run.journal is not None:
+            writing = run.journal.ended(self.reply, slot.index, slot.message, result.terminate)
+            await run.record(writing)
+            slot.durable = True
+        if run.journal_lost and not result.is_error:  # nobody may take it for done
             lost = slot.outcome = wording.refused(run.failure or "The result is lost.")
             slot.message = msgspec.structs.replace(
                 slot.message, content=lost.content, details=None, is_error=True
