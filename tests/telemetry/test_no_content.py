@@ -43,7 +43,7 @@ from loopwright.telemetry.otel import OtelTracer
 from loopwright.testing import Call, Reply, ScriptedModel
 
 MARKER = "ZEBRA"
-SECRET = f"/home/jane/{MARKER}.txt says {MARKER}"
+SECRET = f"/srv/jane/{MARKER}.txt says {MARKER}"
 
 
 class Told:

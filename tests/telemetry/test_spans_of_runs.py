@@ -174,7 +174,7 @@ async def test_a_failed_request_is_told_by_its_kind_up_to_the_run() -> None:
 
 async def test_a_stream_function_that_raises_is_told_by_its_class() -> None:
     async def raises(model: Model, context: Context, **options: Any) -> AssistantStream:
-        raise KeyError("/home/jane")
+        raise KeyError("/srv/jane")
 
     agent = Agent(ScriptedModel().model, stream_fn=raises)
     tracer = RecordingTracer()

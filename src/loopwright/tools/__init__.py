@@ -1,0 +1,68 @@
+"""The coding tools: what an agent needs to work on the files of a project.
+
+    from loopwright.tools import LocalWorkspace, coding_tools
+
+    agent = Agent("...", tools=coding_tools(LocalWorkspace(".")))
+
+One tool a module; what they share is the workspace, which decides where they may go.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..loop.agent_tool import AgentTool
+from .bash import bash_tool
+from .edit import edit_tool
+from .find import find_tool
+from .grep import grep_tool
+from .local_workspace import LocalWorkspace
+from .ls import ls_tool
+from .memory_workspace import MemoryWorkspace
+from .output_files import OutputFiles
+from .paths import PathRefused
+from .read import read_tool
+from .workspace import FileKind, FileStat, FolderEntry, Workspace
+from .write import write_tool
+
+__all__ = [
+    "FileKind",
+    "FileStat",
+    "FolderEntry",
+    "LocalWorkspace",
+    "MemoryWorkspace",
+    "PathRefused",
+    "Workspace",
+    "bash_tool",
+    "coding_tools",
+    "edit_tool",
+    "find_tool",
+    "grep_tool",
+    "ls_tool",
+    "read_tool",
+    "write_tool",
+]
+
+
+def coding_tools(workspace: Workspace) -> list[AgentTool[Any, Any]]:
+    """All coding tools on *workspace*; without `bash` if that is not on disk.
+
+    A `LocalWorkspace` is made to let the model read the files in which `bash` keeps long output.
+    """
+    tools: list[AgentTool[Any, Any]] = [
+        read_tool(workspace),
+        edit_tool(workspace),
+        write_tool(workspace),
+        grep_tool(workspace),
+        find_tool(workspace),
+        ls_tool(workspace),
+    ]
+    if workspace.on_disk:
+        files = OutputFiles()
+        if isinstance(workspace, LocalWorkspace):
+            folder = os.path.realpath(files.folder)
+            if folder not in workspace.readable:
+                workspace.readable.append(folder)
+        tools.insert(1, bash_tool(workspace, files=files))
+    return tools
