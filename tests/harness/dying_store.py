@@ -34,3 +34,8 @@ class DyingStore:
         if self.dead and name in ("enqueue", "withdraw", "decide"):
             raise StoreUnavailable("the process is dead")
         return getattr(self._store, name)
+
+
+def dying(store: Any, dies_after: int) -> Any:
+    """*store* in a process that is dead after that many commits."""
+    return DyingStore(store, dies_after)

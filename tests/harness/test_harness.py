@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.harness.dying_store import DyingStore
+from tests.harness.dying_store import DyingStore, dying
 
 from loopwright import Agent, BeforeToolCallResult, Harness, ToolContext, tool
 from loopwright.errors import (
@@ -145,7 +145,7 @@ def a_long_run(effects: Effects) -> tuple[Agent[Any], ScriptedModel]:
 
 async def test_killed_after_any_commit_a_run_is_gone_on_with_and_nothing_is_done_twice() -> None:
     whole = MemoryStore()
-    counting = DyingStore(whole)
+    counting: Any = DyingStore(whole)
     effects = Effects()
     agent, _ = a_long_run(effects)
     async with Harness.open(counting, "s", agent=agent) as harness:
@@ -158,7 +158,7 @@ async def test_killed_after_any_commit_a_run_is_gone_on_with_and_nothing_is_done
         store = MemoryStore()
         effects = Effects()
         agent, _ = a_long_run(effects)
-        async with Harness.open(DyingStore(store, k), "s", agent=agent) as harness:
+        async with Harness.open(dying(store, k), "s", agent=agent) as harness:
             if k == 1:  # the commit that accepts the prompt: nobody was told that it was
                 with pytest.raises(StoreUnavailable):
                     await harness.prompt("Go")
@@ -374,7 +374,7 @@ async def test_an_aborted_run_whose_process_died_starts_nothing_when_it_is_resum
     store = MemoryStore()
     effects = Effects()
     agent, _ = a_long_run(effects)
-    async with Harness.open(DyingStore(store, 2), "s", agent=agent) as harness:
+    async with Harness.open(dying(store, 2), "s", agent=agent) as harness:
         await harness.prompt("Go")
     survivor, model = a_long_run(effects)
     async with Harness.open(store, "s", agent=survivor) as harness:

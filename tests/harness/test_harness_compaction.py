@@ -267,7 +267,7 @@ async def test_a_compaction_by_hand_that_fails_says_so_and_frees_the_lane() -> N
 async def test_killed_at_any_commit_of_a_compaction_by_hand_it_is_made_once() -> None:
     for k in range(1, 8):
         store = MemoryStore()
-        dying = DyingStore(store, k)
+        dying: Any = DyingStore(store, k)
         agent, _ = agent_of(*[by_kind(Reply("answer " * 100))] * 4, system_prompt="You are a test.")
         async with Harness.open(dying, "s", agent=agent, compaction=SMALL) as harness:
             try:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.harness.dying_store import DyingStore
+from tests.harness.dying_store import DyingStore, dying
 from tests.harness.test_harness import Effects, look, scripted, text_of_each
 
 from loopwright import Agent, Harness, ToolContext, tool
@@ -135,7 +135,7 @@ async def test_a_run_that_crashes_after_its_approval_is_counted() -> None:
 
 
 async def test_a_prompt_cancelled_while_it_says_a_durable_message_does_not_say_it_twice() -> None:
-    store = GatedStore(MemoryStore())
+    store: Any = GatedStore(MemoryStore())
     agent, _ = scripted(Reply("One."), Reply("Two."))
     async with Harness.open(store, "s", agent=agent) as harness:
         await harness.steer("Buy one.")
@@ -173,7 +173,7 @@ async def test_one_message_object_said_twice_is_stored_twice() -> None:
 
 
 async def test_what_could_not_be_written_is_told_as_failed() -> None:
-    store = GatedStore(MemoryStore())
+    store: Any = GatedStore(MemoryStore())
     effects = Effects()
 
     async def full(commit: Commit) -> None:
@@ -195,7 +195,7 @@ async def test_what_could_not_be_written_is_told_as_failed() -> None:
 
 
 async def test_a_result_that_could_not_be_written_is_told_as_failed() -> None:
-    store = GatedStore(MemoryStore())
+    store: Any = GatedStore(MemoryStore())
     effects = Effects()
 
     async def full(commit: Commit) -> None:
@@ -254,7 +254,7 @@ async def test_a_cancel_said_while_the_process_was_dead_is_heeded_before_anythin
     effects = Effects()
     replies = [Reply(calls=[Call("pay", {"what": "tea"})]), Reply("Done.")]
     agent, _ = scripted(*replies, tools=effects.tools(), on_error=lambda e, w: None)
-    async with Harness.open(DyingStore(store, 2), "s", agent=agent) as harness:
+    async with Harness.open(dying(store, 2), "s", agent=agent) as harness:
         await harness.prompt("Go")
     await store.enqueue("s", InboxItem(lane="main", queue="cancel", reason="no"))
     survivor, model = scripted(*replies, tools=effects.tools())
@@ -272,7 +272,7 @@ async def test_leaving_a_stream_early_is_known_to_whoever_takes_over() -> None:
         store = MemoryStore()
         agent, _ = scripted(*replies, tools=[look], on_error=lambda e, w: None)
         async with (
-            Harness.open(DyingStore(store, k), "s", agent=agent) as harness,
+            Harness.open(dying(store, k), "s", agent=agent) as harness,
             harness.stream("Go") as events,
         ):
             async for event in events:
@@ -331,7 +331,7 @@ async def test_a_tool_may_close_its_own_harness() -> None:
 
 
 async def test_a_run_that_is_closed_while_it_is_accepted_asks_nobody() -> None:
-    store = GatedStore(MemoryStore())
+    store: Any = GatedStore(MemoryStore())
     agent, model = scripted(Reply("Never."))
     harness = await Harness.open(store, "s", agent=agent).__aenter__()
     accepting, go_on = asyncio.Event(), asyncio.Event()
@@ -434,14 +434,14 @@ async def test_a_typed_answer_is_found_again_after_a_crash() -> None:
         )
 
     store = MemoryStore()
-    counting = DyingStore(store)
+    counting: Any = DyingStore(store)
     agent, _ = typed()
     async with Harness.open(counting, "s", agent=agent) as harness:
         assert (await harness.prompt("Go")).output == 42
     for k in range(2, len(counting.commits)):
         store = MemoryStore()
         agent, _ = typed()
-        async with Harness.open(DyingStore(store, k), "s", agent=agent) as harness:
+        async with Harness.open(dying(store, k), "s", agent=agent) as harness:
             await harness.prompt("Go")
         survivor, model = typed()
         async with Harness.open(store, "s", agent=survivor) as harness:
@@ -499,7 +499,7 @@ async def test_a_store_that_fails_once_at_looking_or_renewing_is_asked_again() -
             renewed.set()
 
     renewed = asyncio.Event()
-    store = Shaky(MemoryStore())
+    store: Any = Shaky(MemoryStore())
     async with await Session.open(store, "s", lease_seconds=0.04) as session:
         await renewed.wait()
         await session.append(UserMessage("still here"))
