@@ -289,7 +289,7 @@ async def test_what_another_process_withdraws_at_the_last_moment_is_not_heard() 
             await store.withdraw("s", item.id)  # between being taken and being said
             return found
 
-        harness._driver.inbox.poll = poll  # type: ignore[method-assign]
+        harness._driver.inbox.poll = poll
         result = await harness.prompt("Go")
         stored = text_of_each(harness.session.messages())
 
@@ -465,7 +465,8 @@ async def test_a_run_whose_session_was_taken_over_stops_and_writes_nothing_more(
 
     @tool
     async def slow() -> str:
-        harness.session._writer._renewing.cancel()  # as if this process had been paused
+        writer: Any = harness.session._writer
+        writer._renewing.cancel()  # as if this process had been paused
         await asyncio.sleep(0.02)
         taken.append(await Session.open(store, "s"))
         return "done"

@@ -41,7 +41,9 @@ def by_kind(answer: Any, summary: Any = None) -> Any:
     """A script for either kind of request."""
 
     def reply(context: Context) -> Reply:
-        given = (summary or Reply("A summary.")) if is_summary_request(context) else answer
+        given: Any = answer
+        if is_summary_request(context):
+            given = summary or Reply("A summary.")
         return given(context) if callable(given) else given
 
     return reply

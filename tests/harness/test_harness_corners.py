@@ -406,6 +406,7 @@ async def test_a_batch_that_is_finished_by_another_process_is_judged_as_a_whole(
 async def test_max_turns_counts_the_turns_of_earlier_processes() -> None:
     store = MemoryStore()
     requests = 0
+    result: Any = None
     for _ in range(4):
         agent, model = scripted(
             Reply(calls=[Call("buy", {"what": "x"})]), tools=[buy, look], max_turns=2
