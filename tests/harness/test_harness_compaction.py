@@ -44,7 +44,8 @@ def by_kind(answer: Any, summary: Any = None) -> Any:
         given: Any = answer
         if is_summary_request(context):
             given = summary or Reply("A summary.")
-        return given(context) if callable(given) else given
+        reply: Any = given(context) if callable(given) else given
+        return reply
 
     return reply
 
