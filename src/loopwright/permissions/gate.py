@@ -1,0 +1,191 @@
+"""The hook between a policy and a run: lets a call pass, refuses it, or has somebody asked.
+
+What the policy asks for goes to the front end's `ask`, one question at a time. Where there is none,
+the call is parked in the session until somebody decides (harness/approvals.py); an agent without a
+session refuses it.
+
+Not here: what is allowed (policy.py), keeping rules for the next time (whoever owns the settings).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..loop.hooks import BeforeToolCall, BeforeToolCallHook, BeforeToolCallResult, with_signal
+from ..loop.threads import run_in_thread
+from .policy import Decision, Policy
+from .rules import Rule
+
+__all__ = [
+    "AllowAlways",
+    "AllowOnce",
+    "Answer",
+    "Ask",
+    "Deny",
+    "PermissionGate",
+    "Question",
+    "permission_gate",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call that somebody is to decide about. The arguments are a model's: neutralize them."""
+
+    tool_call_id: str
+    tool_name: str
+    args: dict[str, Any]
+    decision: Decision
+    """Why it is asked for."""
+    rule: Rule | None
+    """What `AllowAlways()` would add. None: such a call can only be allowed once."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowOnce:
+    """This call may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowAlways:
+    """This call may run, and from now on what *rule* allows; None takes the question's."""
+
+    rule: Rule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """This call may not run; the model is told *reason*."""
+
+    reason: str = ""
+
+
+Answer = AllowOnce | AllowAlways | Deny
+Ask = Callable[[Question], Awaitable[Answer]]
+
+
+class PermissionGate:
+    """A `before_tool_call` hook. `granted` has the rules that answers added, to be kept."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        ask: Ask | None = None,
+        *,
+        then: BeforeToolCallHook | None = None,
+        on_granted: Callable[[Rule], object] | None = None,
+    ) -> None:
+        """See `permission_gate`."""
+        self.policy = policy
+        self.ask = ask
+        self.granted: list[Rule] = []
+        self._other = None if then is None else with_signal(then)
+        self._on_granted = on_granted
+        self._asking = asyncio.Lock()
+
+    async def __call__(self, call: BeforeToolCall, signal: Any) -> BeforeToolCallResult | None:
+        """The verdict on *call*. An exception of the other hook, or of `ask`, blocks the call."""
+        other = None if self._other is None else self._other(call, signal)
+        if inspect.isawaitable(other):
+            other = await other
+        if other is not None and not isinstance(other, BeforeToolCallResult):
+            raise TypeError(
+                f"before_tool_call returned {type(other).__name__}, not a BeforeToolCallResult"
+            )
+        if other is not None and other.block:
+            return other
+        # What would be run is judged, not what was asked for.
+        args = call.args if other is None or other.args is None else other.args
+        verdict = await self._judge(call, args)
+        if other is None:
+            return verdict
+        return _joined(other, verdict)
+
+    async def _judge(
+        self, call: BeforeToolCall, args: dict[str, Any]
+    ) -> BeforeToolCallResult | None:
+        decision = await self._decide(call, args)
+        if decision.effect == "ask" and self.ask is not None:
+            async with self._asking:
+                # An answer to the question before this one may have settled it.
+                decision = await self._decide(call, args)
+                if decision.effect == "ask":
+                    return await self._put(self.ask, call, args, decision)
+        if decision.effect == "deny":
+            return _blocked(call, decision.reason)
+        if decision.effect == "ask":
+            return BeforeToolCallResult(approval=True)
+        # A tool that always wants approval is quieted by a rule, or by yolo, not by a default.
+        stated = decision.rule is not None or self.policy.mode == "yolo"
+        return BeforeToolCallResult(approval=False) if stated else None
+
+    async def _decide(self, call: BeforeToolCall, args: dict[str, Any]) -> Decision:
+        return await run_in_thread(self.policy.decide, call.tool_call.name, args)
+
+    async def _put(
+        self, ask: Ask, call: BeforeToolCall, args: dict[str, Any], decision: Decision
+    ) -> BeforeToolCallResult:
+        name = call.tool_call.name
+        # Where a rule asks, or may deny, an allowance beside it would change nothing.
+        rule = self.policy.rule_for(name, args) if decision.rule is None else None
+        answer = await ask(Question(call.tool_call.id, name, args, decision, rule))
+        match answer:
+            case Deny(reason):
+                said = f"the user said: {reason}" if reason else "the user said no"
+                return _blocked(call, said)
+            case AllowAlways(chosen):
+                granted = chosen or rule
+                if granted is not None and granted not in self.policy.rules:
+                    self.policy.rules.append(granted)
+                    self.granted.append(granted)
+                    if self._on_granted is not None:
+                        self._on_granted(granted)
+            case AllowOnce():
+                pass
+            case _:  # a front end is foreign code
+                raise TypeError(f"ask returned {answer!r}, which is no answer")
+        return BeforeToolCallResult(approval=False)
+
+
+def permission_gate(
+    policy: Policy,
+    ask: Ask | None = None,
+    *,
+    then: BeforeToolCallHook | None = None,
+    on_granted: Callable[[Rule], object] | None = None,
+) -> PermissionGate:
+    """A `before_tool_call` hook that does as *policy* says.
+
+    *ask* answers what the policy asks for, one question at a time; None leaves it to whoever
+    approves parked calls. *then* is a hook of yours: it is called first, may block or change the
+    arguments, and what comes of it is judged. Its `approval=True` is kept, its `approval=False`
+    overrules nothing. *on_granted* is called with each rule that "always" added, to be written
+    down; `gate.granted` has them too.
+    """
+    return PermissionGate(policy, ask, then=then, on_granted=on_granted)
+
+
+def _blocked(call: BeforeToolCall, reason: str) -> BeforeToolCallResult:
+    return BeforeToolCallResult(
+        block=True,
+        reason=f"{call.tool_call.name} was not run: {reason}. Do not try to get round this; "
+        "do it another way that is allowed, or ask the user.",
+    )
+
+
+def _joined(
+    other: BeforeToolCallResult, verdict: BeforeToolCallResult | None
+) -> BeforeToolCallResult:
+    """The stricter of both."""
+    if verdict is not None and verdict.block:
+        return verdict
+    approval = None if verdict is None else verdict.approval
+    if other.approval:
+        approval = True
+    return BeforeToolCallResult(
+        reason=other.reason, terminate=other.terminate, args=other.args, approval=approval
+    )
