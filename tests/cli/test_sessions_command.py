@@ -437,3 +437,20 @@ def test_what_is_kept_is_for_nobody_else(program: Program) -> None:
     files = [*database(program).parent.iterdir()]
     assert len(files) >= 2
     assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+
+
+@pytest.mark.parametrize(
+    ("file", "beginning"),
+    [("a.html", "<!DOCTYPE html>"), ("a.jsonl", '{"kind":"header"'), ("a.md", "# ")],
+)
+def test_the_ending_of_a_file_says_how_a_session_is_written(
+    program: Program, file: str, beginning: str
+) -> None:
+    keep(program, "one")
+
+    done = program.run("sessions", "export", "one", "-o", file)
+    written = program.run("sessions", "export", "one", "-o", file)
+
+    assert done.returncode == 0
+    assert written.returncode == 2, "it is not written over"
+    assert (program.folder / file).read_text("utf-8").lower().startswith(beginning.lower())

@@ -387,7 +387,12 @@ def _entries() -> list[Entry]:
     ]
     first: list[TextContent | ThinkingContent | ToolCall]
     first = [ThinkingContent("hm", thinking_signature="sig"), TextContent("I look."), *calls]
-    replied: dict[str, Any] = {"api": "scripted", "provider": "acme", "model": "large", "timestamp": 3}
+    replied: dict[str, Any] = {
+        "api": "scripted",
+        "provider": "acme",
+        "model": "large",
+        "timestamp": 3,
+    }
     picture = ImageContent("aGk=", "image/png")
     return [
         MessageEntry(

@@ -26,16 +26,27 @@ from .streams import Output, print_error, print_note
 __all__ = ["export_session", "import_sessions"]
 
 
+_FORMS: dict[str, ExportFormat] = {
+    ".html": "html",
+    ".htm": "html",
+    ".json": "json",
+    ".jsonl": "pi",
+}
+
+
 def export_session(
     reference: str,
     *,
-    form: ExportFormat,
+    form: ExportFormat | None,
     output: Path | None,
     lane: str,
     tree: bool,
     force: bool,
 ) -> ExitCode:
-    """Write a session to a file or to standard output."""
+    """Write a session to a file or to standard output. Without a *form* the file's ending says
+    which."""
+    if form is None:
+        form = _FORMS.get("" if output is None else output.suffix.lower(), "md")
     if tree and form == "md":
         print_error("Markdown shows one branch", hint="--format html has all of them")
         return ExitCode.USAGE
@@ -73,7 +84,7 @@ async def _export(
             hint="choose another place; nothing was left there",
         )
         return ExitCode.FAILED
-    print_note(f"{output}: {session_title(info, 60)}, {len(data):,} bytes")
+    print_note(f"{output}: {session_title(info, 60)} as {form}, {len(data):,} bytes")
     return ExitCode.DONE
 
 

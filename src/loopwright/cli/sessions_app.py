@@ -104,7 +104,7 @@ def _search(
 def _export(
     session: str,
     *,
-    form: Annotated[ExportFormat, Parameter(name="--format")] = "md",
+    form: Annotated[ExportFormat | None, Parameter(name="--format")] = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     lane: str = "main",
     tree: bool = False,
@@ -117,7 +117,8 @@ def _export(
     session
         Its id, the beginning of it, or its name.
     form
-        md and html are for people, pi is the JSON lines of pi, json those of ours.
+        md and html are for people, pi is the JSON lines of pi, json those of ours. Without it the
+        ending of the file decides (.html, .json, .jsonl is pi's), else md.
     output
         The file to write; standard output without.
     lane

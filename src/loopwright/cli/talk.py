@@ -210,6 +210,7 @@ def _is_the_end(done: Watched) -> bool:
     """The user stopped it, or the model fails: nothing more is asked now."""
     result, code = done
     if code in (ExitCode.ABORTED, ExitCode.TERMINATED):
+        print_note("the prompt was not sent, since what came before it was stopped; say it again")
         return True
     if result.stop_reason == "error":
         print_note("the prompt was not sent, since what came before it failed")

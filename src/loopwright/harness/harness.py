@@ -105,7 +105,8 @@ class Harness(Generic[OutputT]):
     ) -> Harness[OutputT]:
         """Bind *agent* to a lane of a session: `async with Harness.open(store, id, agent=...)`.
 
-        A session that is not there is made if *create*; without an id a new one is. Entering takes
+        A session that is not there is made if *create*; without an id a new one is. *cwd* is the
+        folder that a new one is about. Entering takes
         the lease, *lease_seconds* long and renewed while open, and raises `SessionLocked` while
         another process has it. *before_compaction* may supply a summary or decline; see
         `BeforeCompaction`. Until it is left, the agent's runs are started here.
@@ -546,7 +547,9 @@ class Harness(Generic[OutputT]):
         raise OperationOpen(
             f"the lane {self._lane!r} of session {self.session.id} has an unfinished "
             f"{operation.kind}{why}",
-            hint="resume() drives it to its end, abort() gives it up",
+            hint="approve() or deny() what waits, then resume(); abort() gives it up"
+            if waiting
+            else "resume() drives it to its end, abort() gives it up",
         )
 
     async def _known(self, operation: Operation) -> RunResult[OutputT]:
