@@ -93,7 +93,7 @@ async def test_a_file_stands_where_pi_looks_for_it(tmp_path: Path) -> None:
         await store.create(info)
 
         path = await store.path(info.id)
-        assert path == (tmp_path / "--work-my-project--" / "2023-11-14T22-13-20-123Z_a.b_c-1.jsonl")
+        assert path == (tmp_path / "--srv-my-project--" / "2023-11-14T22-13-20-123Z_a.b_c-1.jsonl")
         assert json.loads(path.read_text("utf-8")) == {
             "kind": "header",
             "version": 4,
@@ -116,7 +116,7 @@ async def test_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cwd", "name"),
     [
-        ("/srv/a b", "--work-a b--"),
+        ("/srv/a b", "--srv-a b--"),
         ("C:\\work\\a", "--C--work-a--"),
         ("relative", "--relative--"),
         (None, "----"),
@@ -552,6 +552,20 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 @posix_only
+async def test_a_lock_whose_maker_was_killed_before_it_said_who_it_was_is_passed(
+    tmp_path: Path,
+) -> None:
+    async with await JsonlStore.open(tmp_path) as store:
+        await store.create(SessionInfo(id="s"))
+        file = await store.path("s")
+        file.with_name(f"{file.name}.lock").touch()
+
+        lease = await store.claim("s", "me", 30)
+        await store.commit(lease, Commit(facts=[Fact(namespace="name", value="passed")]))
+
+        assert (await store.info("s")).name == "passed"
+
+
 async def test_case_034_a_process_that_is_killed_while_it_writes_leaves_whole_commits(
     tmp_path: Path,
 ) -> None:

@@ -194,6 +194,8 @@ def _is_left_behind(guard: Path) -> bool:
         return False
     if said.endswith(_OURS):
         return True  # whoever of us made it does not hold the flock any more, for we do
+    if not said:  # killed between making it and writing its pid, or just in between
+        return age > _DEAD_SECONDS
     pid = said.strip()
     return age > _DEAD_SECONDS and pid.isdigit() and not _runs(int(pid))
 
