@@ -41,12 +41,13 @@ class _PiAiPython:
         counter: Counter,
         listening: Listening = "sync",
     ) -> Any:
+        streams: Any = ScriptedStreams(types, script)  # as much of one as the agent looks at
         agent = pi_agent.Agent(
             initial_state=pi_agent.AgentInitialState(
                 model=types.Model(id="scripted", name="s", api="scripted", provider="scripted"),
                 tools=[agent_tool(name=name)(function) for name, function in tools.items()],
             ),
-            stream_fn=ScriptedStreams(types, script),
+            stream_fn=streams,
         )
         if listening != "no":
             agent.subscribe(listener(counter, listening))

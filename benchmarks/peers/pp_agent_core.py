@@ -37,7 +37,8 @@ class _PpAgentCore:
             model=types.Model(id="scripted", api="scripted", provider="scripted"),
         )
         state.tools = [_made(name, function) for name, function in tools.items()]
-        agent = pi_agent.Agent(ScriptedStreams(types, script), initial_state=state)
+        streams: Any = ScriptedStreams(types, script)  # as much of one as the agent looks at
+        agent = pi_agent.Agent(streams, initial_state=state)
         if listening != "no":
             agent.subscribe(listener(counter, listening))
         return agent
