@@ -505,6 +505,9 @@ async def test_a_store_that_fails_once_at_looking_or_renewing_is_asked_again() -
         await renewed.wait()
         await session.append(UserMessage("still here"))
 
+    assert store.failures == 2
+    assert text_of_each((await Session.read(store, "s")).messages()) == ["still here"]
+
 
 async def test_an_abort_from_a_tool_reaches_the_session() -> None:
     @tool
@@ -520,3 +523,41 @@ async def test_an_abort_from_a_tool_reaches_the_session() -> None:
         last = harness.session.last_operation
     assert last is not None
     assert (last.status, last.cancelled_at is not None) == ("aborted", True)
+
+
+async def test_an_approval_is_used_up_before_its_call_runs() -> None:
+    """A crash during the call must not leave an approval that lets it run again."""
+    store = MemoryStore()
+    seen: list[str] = []
+
+    @tool(approval=True)
+    async def pay() -> str:
+        seen.extend(a.status for a in await store.approvals("s"))
+        return "paid"
+
+    agent, _ = scripted(Reply(calls=[Call("pay", id="c1")]), Reply("Done."), tools=[pay])
+    async with Harness.open(store, "s", agent=agent) as harness:
+        await harness.prompt("Go")
+        await harness.approve("c1")
+        await harness.resume()
+
+    assert seen == ["consumed"]
+
+
+async def test_a_message_that_comes_as_the_end_is_written_is_heard_before_it() -> None:
+    store: Any = GatedStore(MemoryStore())
+    agent, _ = scripted(Reply("One."), Reply("Two."))
+    said = False
+
+    async def before(commit: Commit) -> None:
+        nonlocal said
+        if not said and any(operation.finished_at for operation in commit.operations):
+            said = True
+            late = InboxItem(lane="main", queue="followUp", message=UserMessage("Late."))
+            await store.enqueue("s", late)
+
+    store.before = before
+    async with Harness.open(store, "s", agent=agent) as harness:
+        result = await harness.prompt("Go")
+
+    assert text_of_each(result.messages) == ["Go", "One.", "Late.", "Two."]
