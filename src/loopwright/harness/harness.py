@@ -399,6 +399,11 @@ class Harness(Generic[OutputT]):
             )
         return stored
 
+    def queued(self) -> list[InboxItem]:
+        """What was said with `steer` and `follow_up` and is not in the transcript yet, as far as
+        this process knows; oldest first."""
+        return self._driver.inbox.waiting
+
     async def withdraw(self, item_id: str) -> InboxStatus | None:
         """Take back what was queued. Returns `withdrawn`, `placed` if it has been heard already,
         None if there is no such thing."""

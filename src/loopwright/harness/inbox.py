@@ -77,6 +77,11 @@ class SessionInbox:
         """It was withdrawn."""
         self._waiting = [item for item in self._waiting if item.id != item_id]
 
+    @property
+    def waiting(self) -> list[InboxItem]:
+        """What this process knows to be queued and nobody has heard, oldest first."""
+        return list(self._waiting)
+
     def begin_run(self) -> None:
         """Nothing is in hand; what an earlier run could not say waits in the store."""
         self._in_hand.clear()

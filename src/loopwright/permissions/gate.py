@@ -62,6 +62,8 @@ class Deny:
     """This call may not run; the model is told *reason*."""
 
     reason: str = ""
+    by_user: bool = True
+    """False: nobody was there to ask, and *reason* says so."""
 
 
 Answer = AllowOnce | AllowAlways | Deny
@@ -134,7 +136,9 @@ class PermissionGate:
         rule = self.policy.rule_for(name, args) if decision.rule is None else None
         answer = await ask(Question(call.tool_call.id, name, args, decision, rule))
         match answer:
-            case Deny(reason):
+            case Deny(reason, by_user):
+                if not by_user:
+                    return _blocked(call, f"{decision.reason}, and {reason}")
                 said = f"the user said: {reason}" if reason else "the user said no"
                 return _blocked(call, said)
             case AllowAlways(chosen):

@@ -117,6 +117,12 @@ class Policy:
             for rule in self.rules
         )
 
+    def leads_to(self, path: str) -> tuple[str, ...]:
+        """The real paths that a tool may come to which is given *path*; none if it can be no
+        path."""
+        located = self._places.locate(path)
+        return () if located is None else located.real
+
     def rule_for(self, tool_name: str, args: Mapping[str, Any]) -> Rule | None:
         """The narrowest rule that would allow such a call for good; None if there is none."""
         if tool_name == "bash":
