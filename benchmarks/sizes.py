@@ -41,6 +41,10 @@ class Sizes:
     entries: int = 100_000
     """Of one session."""
     fewer_entries: int = 1_000
+    output_bytes: int = 50 << 20
+    """Of one command."""
+    shown_deltas: int = 8_000
+    """Of one reply on a terminal."""
 
 
 _TINY = Sizes(
@@ -67,6 +71,8 @@ _TINY = Sizes(
     sessions=4,
     entries=20,
     fewer_entries=10,
+    output_bytes=200_000,
+    shown_deltas=100,
 )
 
 SIZES = {"full": Sizes(), "quick": Sizes(rounds=3, processes=5, wire_rounds=3), "tiny": _TINY}

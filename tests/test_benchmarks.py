@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 NAMES = [
     "deltas", "arguments", "turns", "parallel", "agents", "imports", "idle", "wires",
     "wire-arguments", "requests", "vendors", "telemetry", "sessions",
+    "start-up", "tool-output", "rendering", "drawing",
 ]  # fmt: skip
 
 

@@ -10,10 +10,11 @@ One tool a module; what they share is the workspace, which decides where they ma
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from ..loop.agent_tool import AgentTool
-from .bash import bash_tool
+from .bash import DEFAULT_TIMEOUT_SECONDS, bash_tool
 from .edit import edit_tool
 from .find import find_tool
 from .grep import grep_tool
@@ -45,8 +46,17 @@ __all__ = [
 ]
 
 
-def coding_tools(workspace: Workspace) -> list[AgentTool[Any, Any]]:
+def coding_tools(
+    workspace: Workspace,
+    *,
+    hidden: Callable[[str], bool] | None = None,
+    bash_timeout: float | None = DEFAULT_TIMEOUT_SECONDS,
+) -> list[AgentTool[Any, Any]]:
     """All coding tools on *workspace*; without `bash` if that is not on disk.
+
+    `grep` shows nothing of files for which *hidden* is true, as `Policy.hides` is for those that
+    may not be read. *bash_timeout*, in seconds, holds for commands whose call names none; None lets
+    them run for ever.
 
     A `LocalWorkspace` is made to let the model read the files in which `bash` keeps long output.
     """
@@ -54,7 +64,7 @@ def coding_tools(workspace: Workspace) -> list[AgentTool[Any, Any]]:
         read_tool(workspace),
         edit_tool(workspace),
         write_tool(workspace),
-        grep_tool(workspace),
+        grep_tool(workspace, hidden=hidden),
         find_tool(workspace),
         ls_tool(workspace),
     ]
@@ -64,5 +74,5 @@ def coding_tools(workspace: Workspace) -> list[AgentTool[Any, Any]]:
             folder = os.path.realpath(files.folder)
             if folder not in workspace.readable:
                 workspace.readable.append(folder)
-        tools.insert(1, bash_tool(workspace, files=files))
+        tools.insert(1, bash_tool(workspace, default_timeout=bash_timeout, files=files))
     return tools

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import ToolError
@@ -40,11 +40,21 @@ Paths are relative to the root of the workspace. Ignored files (.gitignore) and 
 out, hidden ones too unless path or glob names them. Lines longer than {LINE_CHARACTERS} characters are \
 shown around the hit."""
 
+_WITHHELD = " Files that may not be read are left out."
 
-def grep_tool(workspace: Workspace) -> FunctionTool[..., Any]:
-    """The tool `grep` for *workspace*."""
 
-    @tool(name="grep", label="Grep", description=_DESCRIPTION, replay="safe")
+def grep_tool(
+    workspace: Workspace, *, hidden: Callable[[str], bool] | None = None
+) -> FunctionTool[..., Any]:
+    """The tool `grep` for *workspace*.
+
+    Of a file for which *hidden* is true nothing is shown, not even that it has a hit. It is asked
+    with the file's path in the workspace, absolute, in a thread, and about files with hits only;
+    what it raises ends the search.
+    """
+    description = _DESCRIPTION if hidden is None else _DESCRIPTION + _WITHHELD
+
+    @tool(name="grep", label="Grep", description=description, replay="safe")
     async def grep(
         pattern: str,
         path: str = ".",
@@ -81,11 +91,11 @@ def grep_tool(workspace: Workspace) -> FunctionTool[..., Any]:
         excluded = glob is not None and glob.startswith("!")
         only = (glob or "").removeprefix("!") or None
         async with searched_folder(workspace, path) as place:
-            hidden = only is not None and not excluded and wants_hidden(only)
+            dotted = only is not None and not excluded and wants_hidden(only)
             request = SearchRequest(
                 place.folder,
                 place.file,
-                hidden,
+                dotted,
                 pattern,
                 ignoreCase,
                 literal,
@@ -99,12 +109,18 @@ def grep_tool(workspace: Workspace) -> FunctionTool[..., Any]:
                 context,
                 wanted if place.file is None else None,
                 excluded and place.file is None,
-                hidden or place.file is not None,
+                dotted or place.file is not None,
+                None if hidden is None else _withheld(place, hidden),
             )
             end = await _search(request, matches, ctx)
         return _result(place, request, matches, end, limit)
 
     return grep
+
+
+def _withheld(place: SearchedFolder, hidden: Callable[[str], bool]) -> Callable[[str], bool]:
+    """*hidden*, asked with a path below the searched folder, which may be a copy."""
+    return lambda path: hidden(os.path.join(place.named, path))
 
 
 def _anywhere(glob: str) -> str:

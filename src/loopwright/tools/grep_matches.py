@@ -13,6 +13,7 @@ import binascii
 import codecs
 import os
 import re
+from collections.abc import Callable
 from typing import IO, Literal, NamedTuple
 
 import msgspec
@@ -84,7 +85,8 @@ class Matches:
     """Takes in the events of one search.
 
     *wanted* and *hidden* decide on files as the search is to: ripgrep has its own mind on hidden
-    files that an ignore file speaks of.
+    files that an ignore file speaks of. Files that are *withheld* are searched like the others, for
+    neither engine can ask; what is said of them is dropped here, and counts nowhere.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Matches:
         wanted: re.Pattern[str] | None,
         excluded: bool,
         hidden: bool,
+        withheld: Callable[[str], bool] | None = None,
     ) -> None:
         self.lines: list[FoundLine] = []
         self.count = 0
@@ -111,6 +114,7 @@ class Matches:
         self._wanted = wanted
         self._excluded = excluded
         self._hidden = hidden
+        self._withheld = withheld
         self._size = 0
         self._path = ""
         self._skipping = False
@@ -159,7 +163,9 @@ class Matches:
     def _looks_at(self, path: str) -> bool:
         if not self._hidden and any(part.startswith(".") for part in path.split("/")):
             return False
-        return self._wanted is None or (self._wanted.match(path) is None) is self._excluded
+        if self._wanted is not None and (self._wanted.match(path) is None) is not self._excluded:
+            return False
+        return self._withheld is None or not self._withheld(path)
 
     def _add(self, line: _Text, number: int, is_match: bool, hits: list[_Submatch]) -> None:
         text = line.decoded().removesuffix("\n").removesuffix("\r")
