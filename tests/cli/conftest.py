@@ -110,8 +110,17 @@ class Vendor:
         self.answers.append((status, [message], ""))
 
     def messages(self) -> list[tuple[str, str]]:
-        """Of the last request: role and text of each message."""
-        return [(m["role"], _text(m["content"])) for m in self.requests[-1]["messages"]]
+        """Of the last request: role and text of each message but the system prompt."""
+        return [
+            (m["role"], _text(m["content"]))
+            for m in self.requests[-1]["messages"]
+            if m["role"] not in ("system", "developer")
+        ]
+
+    def system_prompt(self) -> str:
+        """Of the last request."""
+        first = self.requests[-1]["messages"][0]
+        return _text(first["content"]) if first["role"] in ("system", "developer") else ""
 
 
 def _text(content: Any) -> str:

@@ -357,7 +357,7 @@ def test_what_needs_tools_that_are_not_here_is_left_alone(program: Program, vend
     vendor.will_say("Hello.")
     forked = program.run("--fork", "s", "-p", "hi", "--model", "toy/one")
 
-    assert refused.returncode == 1
+    assert refused.returncode == 4
     assert "with tools that this command does not have: explode" in refused.stderr
     assert (forked.returncode, forked.stdout) == (0, "Hello.\n")
 
@@ -423,15 +423,20 @@ def test_context_files_and_appended_texts_are_told_and_can_be_left_out(
 ) -> None:
     (program.folder / "AGENTS.md").write_text("Answer in French.")
     say(program, vendor, "hi", "--system-prompt", "Be brief.", "--append-system-prompt", "Be kind.")
-    told = vendor.messages()[0]
+    told = vendor.system_prompt()
     say(program, vendor, "hi", "--no-context-files", "--append-system-prompt", "Be kind.")
-    without = vendor.messages()[0]
-    say(program, vendor, "hi", "--no-context-files")
+    without = vendor.system_prompt()
+    bare = ("--no-context-files", "--tools", "none")
+    say(program, vendor, "hi", *bare, "--append-system-prompt", "Be kind.")
+    alone = vendor.system_prompt()
+    say(program, vendor, "hi", *bare)
 
-    assert told[0] == "system"
-    assert told[1].index("Be brief.") < told[1].index("Be kind.") < told[1].index("in French.")
-    assert "You are a coding agent" not in told[1]
-    assert without == ("system", "Be kind.")
+    assert told.index("Be brief.") < told.index("Be kind.") < told.index("in French.")
+    assert "You are a coding agent" not in told
+    assert "You are a coding agent" in without
+    assert "in French." not in without
+    assert alone == "Be kind."
+    assert vendor.system_prompt() == ""
     assert vendor.messages() == [("user", "hi")]
 
 
@@ -476,14 +481,14 @@ def test_templates_and_skills_are_called_by_name_but_not_from_what_is_piped_in(
 def test_a_conversation_is_one_session_and_an_empty_one_is_none(
     program: Program, terminal: Callable[..., Terminal], vendor: Vendor
 ) -> None:
-    silent = terminal(NO_COLOR="1")
+    silent = terminal(NO_COLOR="1", TERM="dumb")
     silent.read_until("> ")
     silent.type("\x04")
     silent.end()
     assert not database(program).exists()
     vendor.will_say("Hello.")
     vendor.will_say("Still here.")
-    screen = terminal(NO_COLOR="1")
+    screen = terminal(NO_COLOR="1", TERM="dumb")
     screen.read_until("> ")
 
     screen.type("hi\r")
@@ -500,7 +505,7 @@ def test_a_conversation_that_waits_locks_nobody_out_and_hears_what_was_said_mean
     program: Program, terminal: Callable[..., Terminal], vendor: Vendor
 ) -> None:
     vendor.will_say("Hello.")
-    screen = terminal(NO_COLOR="1")
+    screen = terminal(NO_COLOR="1", TERM="dumb")
     screen.read_until("> ")
     screen.type("hi\r")
     screen.read_until("> ", times=2)
@@ -525,7 +530,7 @@ def test_a_conversation_goes_on_with_what_was_left_unfinished(
 ) -> None:
     killed_in_the_middle(program, vendor)
     vendor.will_say("The end.")
-    screen = terminal("-c", NO_COLOR="1")
+    screen = terminal("-c", NO_COLOR="1", TERM="dumb")
 
     screen.read_until("The end.")
     screen.read_until("> ")
@@ -561,7 +566,7 @@ def test_who_picks_none_starts_nothing(
     program: Program, terminal: Callable[..., Terminal], vendor: Vendor
 ) -> None:
     say(program, vendor, "The first one.")
-    screen = terminal("--resume", NO_COLOR="1")
+    screen = terminal("--resume", NO_COLOR="1", TERM="dumb")
 
     screen.read_until("Which one?")
     screen.type("\r")

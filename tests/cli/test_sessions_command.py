@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from loopwright.cli.session_choice import age_text, session_title, short_ids
+from loopwright.cli.sessions_reading import readable
 from loopwright.messages import AssistantMessage, TextContent, UserMessage
 from loopwright.session import Session, SqliteStore
 from loopwright.session.entries import MessageEntry, to_row
@@ -87,9 +89,9 @@ def test_the_sessions_of_this_folder_are_listed_the_last_one_first(program: Prog
     table = program.run("sessions", "list", "--all").stdout.splitlines()
 
     assert (here, every, first) == (["two", "one"], ["far", "two", "one"], ["two"])
-    assert table[0].split() == ["ID", "CHANGED", "SESSION", "ENTRIES", "IN", "USE", "FOLDER"]
+    assert table[0].split() == ["ID", "CHANGED", "ENTRIES", "SESSION", "FOLDER"]
     assert [line.split()[0] for line in table[1:]] == ["far", "two", "one"]
-    assert table[1].split()[-3:] == ["Hello", "2", "/elsewhere"]
+    assert table[1].split()[-3:] == ["2", "Hello", "/elsewhere"]
 
 
 def test_where_nothing_is_kept_that_is_said_and_is_no_failure(program: Program) -> None:
@@ -133,7 +135,7 @@ def test_a_session_in_use_is_marked_and_can_be_read(program: Program) -> None:
 
     table, text, refused = asyncio.run(look())
 
-    assert "yes" in table.splitlines()[1]
+    assert "in use" in table.splitlines()[1]
     assert "Hello yourself, one." in text
     assert "is open for writing" in refused
 
@@ -157,6 +159,75 @@ def test_a_thousand_sessions_are_listed_quickly(program: Program) -> None:
 
     assert (help_page.returncode, len(table.stdout.splitlines())) == (0, 1001)
     assert took < (between - start) + 2
+
+
+def test_ids_are_short_on_a_terminal_and_whole_where_there_is_room_or_a_program_reads(
+    program: Program, terminal: Callable[..., Terminal]
+) -> None:
+    ids = ["01a22b7550f8e32e8d216a8bb610", "01a22b7550f9553d2db6a856ae79", "01a22c0000000000000001"]
+    keep(program, *ids, said="A title that is long enough to be of use to somebody")
+
+    def shown(columns: int) -> list[str]:
+        screen = terminal("sessions", "list", columns=columns, NO_COLOR="1")
+        assert screen.end() == 0
+        return screen.screen.splitlines()[1:]
+
+    narrow, wide = shown(80), shown(140)
+    piped = program.run("sessions", "list").stdout
+
+    short = [line.split()[0] for line in narrow]
+    assert short == ["01a22c0000", "01a22b7550f9", "01a22b7550f8"]
+    assert all("A title that is long enough to be of use to" in line for line in narrow)
+    assert [line.split()[0] for line in wide] == ids[::-1]
+    assert all(id in piped for id in ids)
+    for beginning, id in zip(short, ids[::-1], strict=True):
+        found = program.run("sessions", "show", beginning, "--mode", "json").stdout
+        assert json.loads(found.splitlines()[0])["id"] == id
+
+
+def test_what_is_shown_of_an_id_is_no_name_of_another_session() -> None:
+    every = [
+        SessionInfo(id="01a22b7550f8e3"),
+        SessionInfo(id="01a22b7551ffff", name="01A22B7550"),
+        SessionInfo(id="one"),
+        SessionInfo(id="one-more-time-again"),
+        SessionInfo(id="one-more-time-and-then"),
+    ]
+
+    assert short_ids(every) == {
+        "01a22b7550f8e3": "01a22b7550f",
+        "01a22b7551ffff": "01a22b7551",
+        "one": "one",
+        "one-more-time-again": "one-more-time-ag",
+        "one-more-time-and-then": "one-more-time-an",
+    }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s ago"),
+        (-5, "0 s ago"),
+        (59, "59 s ago"),
+        (60, "1 min ago"),
+        (3599, "59 min ago"),
+        (7200, "2 h ago"),
+        (86_400, "1 day ago"),
+        (29 * 86_400, "29 days ago"),
+        (40 * 86_400, "2023-10-05"),
+    ],
+)
+def test_an_age_is_told_in_the_unit_that_fits(seconds: int, text: str) -> None:
+    now = 1_700_000_000_000
+
+    assert age_text(now - seconds * 1000, now) == text
+
+
+def test_a_title_is_cut_by_the_room_it_takes_not_by_its_characters() -> None:
+    info = SessionInfo(id="x", preview="漢字" * 20)
+
+    assert session_title(info, 11) == "漢字漢字漢…"
+    assert session_title(info, 80) == "漢字" * 20
 
 
 # -- show and search -------------------------------------------------------------------------
@@ -194,6 +265,52 @@ def test_on_a_terminal_nothing_that_was_said_is_obeyed(
     assert screen.end() == 0
     assert "title" in screen.screen
     assert not {"\x1b", "\x07", "\x9b"} & set(screen.screen)
+
+
+def test_on_a_terminal_prose_is_broken_between_words_and_code_is_left_alone() -> None:
+    code = "x = [" + ", ".join(["1"] * 40) + "]"
+    document = "\n".join(
+        [
+            "# A title\\. It is so",
+            "",
+            "> " + "word " * 20 + "end",
+            "- " + "item " * 20,
+            "```python",
+            code,
+            "> not a quote " + "x " * 40,
+            "```",
+            "",
+            "A\x1b[2Jline " + "more " * 20,
+            "https://example.com/" + "a" * 90,
+            "",
+        ]
+    )
+
+    text = "".join(piece.text for piece in readable(document, 40))
+
+    lines = text.splitlines()
+    assert lines[0] == "# A title. It is so"
+    assert [line for line in lines if line.startswith("> word")] == [
+        "> word word word word word word word"
+    ] * 2 + ["> word word word word word word end"]
+    assert lines.count("  item item item item item item item") == 1
+    assert code in lines
+    assert "> not a quote " + "x " * 40 in lines
+    assert "\x1b" not in text
+    assert "https://example.com/" + "a" * 90 in lines
+    assert text.endswith("a\n")
+    assert all(len(line) <= 40 for line in lines if " " in line and "x" not in line)
+
+
+def test_on_a_terminal_of_80_columns_a_session_is_shown_in_lines_that_fit(
+    program: Program, terminal: Callable[..., Terminal]
+) -> None:
+    keep(program, "one", said=f"{EVIL} and a long story {'about something. ' * 20}")
+    screen = terminal("sessions", "show", "one", columns=80, NO_COLOR="1")
+
+    assert screen.end() == 0
+    assert not {"\x1b", "\x07", "\x9b"} & set(screen.screen)
+    assert all(len(line) <= 80 for line in screen.screen.splitlines())
 
 
 def test_what_is_not_there_is_told(program: Program) -> None:
@@ -283,7 +400,7 @@ def test_what_was_exported_is_imported_again(program: Program) -> None:
 
     twice = program.run("sessions", "import", "one.jsonl")
     copy = program.run("sessions", "import", "one.jsonl", "--new-id")
-    program.run("sessions", "delete", "one")
+    program.run("sessions", "delete", "one", "--yes")
     again = program.run("sessions", "import", "one.jsonl")
     shown = program.run("sessions", "show", "one", "--tree")
 
@@ -292,6 +409,58 @@ def test_what_was_exported_is_imported_again(program: Program) -> None:
     assert copy.returncode == 0
     assert again.stdout.startswith("one  3 entries")
     assert "Another way." in shown.stdout
+
+
+@pytest.mark.parametrize("tree", [(), ("--tree",)])
+def test_what_was_exported_as_our_json_is_imported_again(
+    program: Program, tree: tuple[str, ...]
+) -> None:
+    keep(program, "one")
+    branch_off(program, "one", "Another way.")
+    program.run("sessions", "rename", "one", "talk")
+    program.run("sessions", "export", "one", "-o", "one.json", *tree)
+    program.run("sessions", "delete", "one", "--yes")
+
+    again = program.run("sessions", "import", "one.json")
+    shown = program.run("sessions", "show", "talk", "--tree").stdout
+    branch = program.run("sessions", "show", "talk").stdout
+    healthy = program.run("sessions", "doctor")
+
+    assert again.returncode == 0, again.stderr
+    assert "labels and what was queued are not in such a file" in again.stderr
+    assert ("Another way." in shown) == bool(tree)
+    assert "Hello yourself, one." in branch
+    assert (healthy.returncode, listed(program)) == (0, ["one"])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda text: text.replace('"version":1', '"version":9', 1), "version 9"),
+        (lambda text: text.replace('"role":"user"', '"role":7', 1), "line 2"),
+        (lambda text: text.replace('"type":"message"', '"type":"massage"', 1), "'massage'"),
+        (lambda text: text[:-40], "line 3"),
+        (lambda text: text.replace('"id":"one"', '"id":7', 1), "line 1"),
+        (lambda text: text.replace('"parentId":"one-1"', '"parentId":"gone"', 1), "gone"),
+    ],
+)
+def test_our_json_that_cannot_be_read_is_refused_with_its_line(
+    program: Program, change: Callable[[str], str], told: str
+) -> None:
+    keep(program, "one")
+    program.run("sessions", "export", "one", "-o", "one.json")
+    program.run("sessions", "delete", "one", "--yes")
+    file = program.folder / "one.json"
+    before = file.read_text()
+    file.write_text(change(before))
+    assert file.read_text() != before
+
+    refused = program.run("sessions", "import", "one.json")
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert told in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert listed(program) == []
 
 
 def test_files_of_pi_are_imported_with_what_is_odd_about_them(program: Program) -> None:
@@ -333,7 +502,7 @@ def test_a_session_is_renamed_forked_and_deleted(program: Program) -> None:
     tree = program.run("sessions", "fork", "talk", "--tree", "--name", "tree")
     shown = program.run("sessions", "show", "fork").stdout
     unnamed = program.run("sessions", "rename", "talk", "")
-    deleted = program.run("sessions", "delete", "one")
+    deleted = program.run("sessions", "delete", "one", "--yes")
 
     assert [renamed.returncode, fork.returncode, tree.returncode, unnamed.returncode] == [0] * 4
     assert "Another way." in shown
@@ -354,6 +523,45 @@ def test_on_a_terminal_deleting_is_asked_about(
 
     assert screen.end() == code
     assert listed(program) == ([] if code == 0 else ["one"])
+
+
+def test_without_a_terminal_deleting_has_to_be_meant(program: Program) -> None:
+    keep(program, "one")
+
+    refused = program.run("sessions", "delete", "one")
+    kept = listed(program)
+    deleted = program.run("sessions", "delete", "one", "--yes")
+
+    assert (refused.returncode, kept) == (2, ["one"])
+    assert "hint: loopwright sessions delete one --yes" in refused.stderr
+    assert (deleted.returncode, listed(program)) == (0, [])
+
+
+def test_a_name_is_found_in_whatever_letters_unless_two_are_written_so(program: Program) -> None:
+    keep(program, "one", "two")
+    program.run("sessions", "rename", "one", "Receipts")
+    found = program.run("sessions", "show", "RECEIPTS")
+    program.run("sessions", "rename", "two", "receipts")
+
+    exact = program.run("sessions", "show", "Receipts", "--mode", "json").stdout.splitlines()[0]
+    either = program.run("sessions", "show", "RECEIPTS")
+
+    assert (found.returncode, json.loads(exact)["id"]) == (0, "one")
+    assert either.returncode == 4
+    assert "2 sessions have the name" in either.stderr
+
+
+def test_a_name_cannot_be_the_id_of_another_session(program: Program) -> None:
+    keep(program, "one", "01a22b7550f8e32e8d216a8bb610")
+
+    taken = program.run("sessions", "rename", "one", "01a22b7550f8e32e8d216a8bb610")
+    shown = program.run("sessions", "rename", "one", "01a22b7550f8")
+    fork = program.run("sessions", "fork", "one", "--name", "one")
+    own = program.run("sessions", "rename", "one", "one")
+
+    assert [taken.returncode, shown.returncode, fork.returncode, own.returncode] == [4, 4, 4, 0]
+    assert "is the id of another session" in taken.stderr
+    assert len(listed(program)) == 2
 
 
 # -- doctor ----------------------------------------------------------------------------------

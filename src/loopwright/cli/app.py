@@ -12,13 +12,16 @@ from typing import Annotated, Any
 
 import cyclopts
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from .. import __version__
-from ..errors import ConfigurationError, LoopwrightError, SessionError
+from ..errors import ConfigurationError, LoopwrightError, OperationOpen, SessionError
 from ..models import ThinkingLevel
+from ..permissions.policy import Mode as PermissionMode
 from .exit_codes import ExitCode
-from .options import Mode, RunOptions, SessionOptions
+from .options import Caps, Mode, RunMode, RunOptions, SessionOptions
 from .sessions_app import sessions_app
+from .setup_app import add_setup_commands
 from .streams import help_console, print_error
 
 __all__ = ["run_command_line"]
@@ -38,6 +41,12 @@ missing, 4 the session cannot be used, 130 stopped by Ctrl-C.
 
 def run_command_line(arguments: Sequence[str]) -> ExitCode:
     """Do what *arguments* say. Lets BrokenPipeError and KeyboardInterrupt through."""
+    if _is_slip(arguments):
+        print_error(
+            f"there is no command `session`; did you mean `loopwright sessions {arguments[1]}`?",
+            hint=f"as something to say: loopwright -- {' '.join(arguments)}",
+        )
+        return ExitCode.USAGE
     try:
         result: Any = _app()(list(arguments))
     except cyclopts.CycloptsError as error:
@@ -46,7 +55,7 @@ def run_command_line(arguments: Sequence[str]) -> ExitCode:
     except ConfigurationError as error:
         print_error(error.message, hint=error.hint)
         return ExitCode.CONFIGURATION
-    except SessionError as error:
+    except (SessionError, OperationOpen) as error:
         print_error(error.message, hint=error.hint)
         return ExitCode.SESSION
     except LoopwrightError as error:
@@ -60,15 +69,20 @@ def run_command_line(arguments: Sequence[str]) -> ExitCode:
     return result if isinstance(result, ExitCode) else ExitCode.DONE
 
 
+def _is_slip(arguments: Sequence[str]) -> bool:
+    """Whether a command was meant, and nothing that should be sent to a model."""
+    if len(arguments) < 2 or arguments[0] != "session":
+        return False
+    return arguments[1] in {name for name in sessions_app() if not name.startswith("-")}
+
+
 def _app() -> App:
     app = App(
         name="loopwright",
         help="Ask a model, let it use tools, and see every step.",
         help_epilogue=EPILOGUE,
         help_format="plaintext",
-        usage='Usage: loopwright [OPTIONS] ["PROMPT"]\n       loopwright demo [--mode json]\n'
-        "       loopwright models [SEARCH]\n       loopwright keys set PROVIDER\n"
-        "       loopwright sessions list",
+        usage='Usage: loopwright [OPTIONS] ["PROMPT"]\n       loopwright COMMAND ...',
         version=f"loopwright {__version__}",
         version_flags=["--version", "-v"],
         default_parameter=Parameter(negative=(), show_default=False),
@@ -90,6 +104,8 @@ def _app() -> App:
     keys.command(_remove_key, name="remove")
     app.command(keys)
     app.command(sessions_app())
+    add_setup_commands(app)
+    app.command(_doctor, name="doctor", help_epilogue="")
     return app
 
 
@@ -109,9 +125,19 @@ def _ask(
     skill: tuple[str, ...] = (),
     no_skills: bool = False,
     no_context_files: bool = False,
-    mode: Mode = "text",
+    tools: str | None = None,
+    permission_mode: PermissionMode | None = None,
+    agent: str | None = None,
+    extension: tuple[str, ...] = (),
+    no_extensions: bool = False,
+    max_turns: Annotated[int | None, Parameter(validator=Number(gt=0))] = None,
+    max_tokens: Annotated[int | None, Parameter(validator=Number(gt=0))] = None,
+    max_cost: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    mode: RunMode = "text",
 ) -> ExitCode:
     """Ask a model, let it use tools, and see every step.
+
+    On a terminal you stay in a conversation; with -p, or in a pipe, it answers and ends.
 
     Parameters
     ----------
@@ -145,8 +171,25 @@ def _ask(
         Look for no skills.
     no_context_files
         Read no AGENTS.md or CLAUDE.md.
+    tools
+        The tools it may use, with commas: read,grep,ls. "none" for none, "all" for all.
+    permission_mode
+        What is done without asking: reading (ask), edits too (auto-edit), everything (yolo).
+    agent
+        Use this Agent of yours: MODULE:VARIABLE, or FILE.py:VARIABLE.
+    extension
+        Load this extension, beside those installed: MODULE:VARIABLE or FILE.py.
+    no_extensions
+        Load no extensions.
+    max_turns
+        The most requests to models in one run.
+    max_tokens
+        The most tokens of one run, input and output.
+    max_cost
+        The most US dollars of one run.
     mode
-        "json" prints every event of the run, one a line.
+        "json" prints every event of the run, one a line; "rpc" takes commands on standard
+        input, one a line.
     """
     from .run_command import run
 
@@ -161,6 +204,12 @@ def _ask(
             skills=skill,
             find_skills=not no_skills,
             find_context_files=not no_context_files,
+            tools=_tool_names(tools),
+            permission_mode=permission_mode,
+            agent=agent,
+            extensions=extension,
+            find_extensions=not no_extensions,
+            caps=Caps(max_turns, max_tokens, max_cost),
             mode=mode,
             sessions=SessionOptions(
                 continue_last=continue_last,
@@ -172,6 +221,17 @@ def _ask(
             ),
         )
     )
+
+
+def _tool_names(said: str | None) -> tuple[str, ...] | None:
+    if said is None:
+        return None
+    names = tuple(name for name in said.replace(",", " ").split() if name != "none")
+    if "all" in names:
+        from .product_tools import TOOL_NAMES
+
+        return tuple(dict.fromkeys([*TOOL_NAMES, *(name for name in names if name != "all")]))
+    return names
 
 
 def _demo(*, mode: Mode = "text") -> ExitCode:
@@ -202,6 +262,21 @@ def _models(*search: str, providers: bool = False, mode: Mode = "text") -> ExitC
     from .models_command import list_models, list_providers
 
     return (list_providers if providers else list_models)(" ".join(search), mode)
+
+
+def _doctor(*, ask: bool = False, mode: Mode = "text") -> ExitCode:
+    """Look whether all is in place: keys, models, tools, sessions, the terminal.
+
+    Parameters
+    ----------
+    ask
+        Ask the model one short question, too; that may cost something.
+    mode
+        "json" prints one finding a line as JSON.
+    """
+    from .checkup import checkup
+
+    return checkup(ask=ask, mode=mode)
 
 
 def _set_key(provider: str) -> ExitCode:

@@ -1,22 +1,22 @@
-"""Several turns on a terminal, one line at a time: the smallest thing one can talk to.
+"""Several turns on a terminal that can do nothing but show lines, one line at a time.
 
-Not here: an editor, history, commands. Those come with the interactive mode.
+Not here: an editor, history, commands (interactive/).
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from importlib import import_module
-from importlib.util import find_spec
 
 from .. import __version__
 from ..errors import LoopwrightError
 from .exit_codes import ExitCode
+from .live_session import LiveSession
+from .one_turn import one_turn
+from .opening import greeting, open_live, tell_of_start
 from .options import RunOptions
 from .run_command import tell_ending, text_view
 from .streams import Output, print_error, print_note
-from .talk import Talk, begin
 
 __all__ = ["converse"]
 
@@ -25,27 +25,34 @@ def converse(options: RunOptions) -> ExitCode:
     """Read a line, answer it, until the input ends. Ctrl-C stops an answer, or leaves."""
     output = Output(sys.stdout)
     with asyncio.Runner() as runner:
-        talk = runner.run(begin(options))
-        if find_spec("readline") is not None:  # editing and history for input()
-            import_module("readline")
-        model = talk.agent.model
-        print_note(
-            f"loopwright {__version__}, {model.provider}/{model.id}. "
-            "Ctrl-C stops an answer, Ctrl-D leaves."
-        )
-        if talk.greeting is not None:
-            print_note(talk.greeting)
-        line: str | None = None
-        if not runner.run(talk.unfinished()):
-            line = _next_line(output)
-            if line is None:
-                return ExitCode.DONE
-        while True:
-            if runner.run(_answer(talk, line, output)) == ExitCode.TERMINATED:
-                return ExitCode.TERMINATED
-            line = _next_line(output)
-            if line is None:
-                return ExitCode.DONE
+        live = runner.run(open_live(options))
+        try:
+            return _converse(runner, live, options, output)
+        finally:
+            runner.run(live.aclose())
+
+
+def _converse(
+    runner: asyncio.Runner, live: LiveSession, options: RunOptions, output: Output
+) -> ExitCode:
+    tell_of_start(live)
+    runner.run(live.bench.bring_up())
+    model = live.agent.model
+    print_note(
+        f"loopwright {__version__}, {model.provider}/{model.id}. "
+        "Ctrl-C stops an answer, Ctrl-D leaves."
+    )
+    told = greeting(live, forked=options.sessions.fork is not None)
+    if told is not None:
+        print_note(told)
+    if live.unfinished is not None and runner.run(_answer(live, None, output)) == (
+        ExitCode.TERMINATED
+    ):
+        return ExitCode.TERMINATED
+    while (line := _next_line(output)) is not None:
+        if runner.run(_answer(live, line, output)) == ExitCode.TERMINATED:
+            return ExitCode.TERMINATED
+    return ExitCode.DONE
 
 
 def _next_line(output: Output) -> str | None:
@@ -60,11 +67,11 @@ def _next_line(output: Output) -> str | None:
             return line
 
 
-async def _answer(talk: Talk, line: str | None, output: Output) -> ExitCode:
+async def _answer(live: LiveSession, line: str | None, output: Output) -> ExitCode:
     """One turn. What a session or a store refuses is told, and the conversation goes on."""
     try:
-        prompt = None if line is None else talk.expand(line)
-        done = await talk.turn(prompt, text_view(output))
+        said, images = (None, []) if line is None else await live.bench.expand(line)
+        done = await one_turn(live, said, text_view(output), images=tuple(images))
     except LoopwrightError as error:
         print_error(error.message, hint=error.hint)
         return ExitCode.FAILED

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from ..errors import SessionNotFound
+from ..errors import SessionError, SessionNotFound
 from ..session.doctor import Finding, Repaired, Report, examine, repair
+from ..session.entries import now_ms
+from ..session.store import SessionStore
 from .exit_codes import ExitCode
 from .options import Mode
-from .session_choice import find_session
+from .session_choice import find_session, local_time, short_ids
 from .session_store import reading_sessions
+from .sessions_standing import standing_of
 from .settings import sessions_file, working_folder
 from .streams import Output, Piece, Style, print_error, print_note
 
 __all__ = ["doctor"]
+
+OPEN = "operation_open"
+"""The kind of finding that `examine` has for unfinished work."""
+LONG_SECONDS = 3600.0
+"""A call that has waited longer for an approval was probably forgotten."""
 
 _STYLES: dict[str, Style] = {"error": "bad", "warning": "call", "note": "quiet"}
 
@@ -37,6 +45,8 @@ async def _doctor(reference: str | None, file: Path | None, mend: bool, mode: Mo
     if reference is not None:
         session_id = reference if file is not None else await _id_of(reference)
     report = await examine(target, session_id=session_id)
+    if file is None:
+        report.findings = await _with_advice(report.findings)
     output = Output(sys.stdout)
     _show(output, report, mode)
     if not mend:
@@ -62,6 +72,43 @@ async def _id_of(reference: str) -> str:
         raise
     except Exception:  # noqa: BLE001 - whatever is wrong with it is what the doctor is asked for
         return reference
+
+
+async def _with_advice(findings: Sequence[Finding]) -> list[Finding]:
+    """*findings*; those about unfinished work say how old it is and what can be done about it, and
+    are warnings where nobody is at work, or a call has waited for long."""
+    if not any(finding.kind == OPEN for finding in findings):
+        return list(findings)
+    try:
+        async with reading_sessions() as store:
+            short = short_ids(await store.list())
+            return [
+                await _advised(store, finding, short)
+                if finding.kind == OPEN and finding.session_id in short
+                else finding
+                for finding in findings
+            ]
+    except SessionError:  # the findings say what is wrong with it
+        return list(findings)
+
+
+async def _advised(store: SessionStore, finding: Finding, short: Mapping[str, str]) -> Finding:
+    session_id = finding.session_id or ""
+    standing = await standing_of(store, session_id)
+    advice = standing.advice(short[session_id])
+    if advice is None:  # over since it was looked at
+        return finding
+    if standing.waiting:
+        since = min(approval.requested_at for approval in standing.waiting)
+        is_late = now_ms() - since > LONG_SECONDS * 1000
+    else:
+        since = min(operation.started_at for operation in standing.operations)
+        is_late = standing.holder is None
+    return msgspec.structs.replace(
+        finding,
+        severity="warning" if is_late else "note",
+        message=f"{advice}; since {local_time(since)}",
+    )
 
 
 def _show(output: Output, report: Report, mode: Mode) -> None:

@@ -96,7 +96,7 @@ def add_user_models(models: Models, file: Path) -> str | None:
     return default
 
 
-def add_project_models(models: Models, file: Path, tell: Callable[[str], None]) -> None:
+def add_project_models(models: Models, file: Path, tell: Callable[[str], object]) -> None:
     """Know the servers of a project's *file*, which may be missing, as far as it is trusted.
 
     *tell* is given a note about what was left out. Raises `ConfigurationError`.

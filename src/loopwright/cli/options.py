@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..models import ThinkingLevel
+from ..permissions.policy import Mode as PermissionMode
 
-__all__ = ["ExportFormat", "Mode", "RunOptions", "SessionOptions"]
+__all__ = ["Caps", "ExportFormat", "Mode", "RunMode", "RunOptions", "SessionOptions"]
 
 Mode = Literal["text", "json"]
-"""How a run is shown: as text for people, or as one event a line for programs."""
+"""How something is shown: as text for people, or as one object a line for programs."""
+
+RunMode = Literal["text", "json", "rpc"]
+"""How a run is driven and shown: `rpc` is told by a program what to do, line by line."""
 
 ExportFormat = Literal["md", "html", "pi", "json"]
 
@@ -49,6 +53,15 @@ class SessionOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Caps:
+    """The most that one run may use; None is as the settings say."""
+
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """The options of `loopwright "prompt"`; app.py says what each one means."""
 
@@ -61,5 +74,20 @@ class RunOptions:
     skills: tuple[str, ...] = ()
     find_skills: bool = True
     find_context_files: bool = True
-    mode: Mode = "text"
+    mode: RunMode = "text"
+    tools: tuple[str, ...] | None = None
+    """None: as the settings say. Empty: none."""
+    permission_mode: PermissionMode | None = None
+    agent: str | None = None
+    extensions: tuple[str, ...] = ()
+    find_extensions: bool = True
+    caps: Caps = Caps()
     sessions: SessionOptions = SessionOptions()
+
+    def contradiction(self) -> str | None:
+        """What cannot be meant together; None if all is well."""
+        if self.mode == "rpc" and self.prompt.strip():
+            return "--mode rpc takes its prompts line by line, so a prompt and it cannot be meant"
+        if self.mode == "rpc" and self.sessions.pick:
+            return "--mode rpc and --resume cannot be meant together: nobody is there to choose"
+        return self.sessions.contradiction()

@@ -1,31 +1,40 @@
-"""`loopwright "prompt"`: ask a model once, or several times on a terminal."""
+"""`loopwright "prompt"`: which mode is meant, and asking once.
+
+Not here: the interactive mode (interactive/run.py), the rpc mode (rpc/server.py).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .. import RunResult
 from ..events import AgentEvent
 from .exit_codes import ExitCode
 from .json_mode import json_line, session_line
-from .options import Mode, RunOptions
+from .options import RunOptions
 from .render import Answer, ending_note, usage_text
 from .session_choice import NothingPicked
 from .standard_input import UnreadableInput, read_piped_input, with_piped_input
 from .streams import Output, print_error, print_note
-from .talk import SessionView, View, begin
+
+if TYPE_CHECKING:
+    from .live_session import LiveSession
+    from .one_turn import View
 
 __all__ = ["json_view", "run", "tell_ending", "text_view"]
 
 
 def run(options: RunOptions) -> ExitCode:
-    """Ask once, or converse if there is a terminal and nothing to say yet.
+    """Converse on a terminal, obey a program in the mode `rpc`, or ask once.
 
     Raises `ConfigurationError` and `SessionError` before anything is run, OSError if the output
     cannot be written.
     """
-    if contradiction := options.sessions.contradiction():
+    if contradiction := options.contradiction():
         print_error(contradiction, hint="leave one of them out")
         return ExitCode.USAGE
     if options.sessions.pick and not _can_be_asked():
@@ -36,6 +45,64 @@ def run(options: RunOptions) -> ExitCode:
         )
         return ExitCode.USAGE
     try:
+        if options.mode == "rpc":
+            return _serve(options)
+        if options.mode == "text" and not options.print_only and _on_a_terminal():
+            return _converse(options)
+        return _ask(options)
+    except NothingPicked:
+        return ExitCode.DONE
+
+
+def _converse(options: RunOptions) -> ExitCode:
+    if os.environ.get("TERM", "dumb") in ("dumb", ""):  # it cannot move the cursor
+        if options.prompt.strip():
+            return _ask(options)
+        from .conversation import converse
+
+        return converse(options)
+    from .interactive.run import run_interactive
+
+    _ask_for_trust()
+
+    async def open_session(note: Callable[[str], object]) -> LiveSession:
+        # Only now: the prompt is on the screen, and what this needs takes a moment to import.
+        from .opening import open_live
+
+        return await open_live(options, note=note)
+
+    return run_interactive(options, open_session)
+
+
+def _ask_for_trust() -> None:
+    """Before anything of the project's counts. Whoever says no is asked again the next time."""
+    from pathlib import Path
+
+    from .trust_command import is_trusted, trust_folder, trust_question
+
+    folder = Path()
+    question = None if is_trusted(folder) else trust_question(folder)
+    if question is None:
+        return
+    print_note(question)
+    try:
+        answer = input("Trust this folder? [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() in ("y", "yes"):
+        trust_folder(None)
+
+
+def _serve(options: RunOptions) -> ExitCode:
+    from .opening import open_live
+    from .rpc.server import serve
+
+    stdin = None if sys.stdin is None else sys.stdin.buffer  # None: started with `<&-`
+    return asyncio.run(serve(lambda: open_live(options), stdin, sys.stdout.buffer))
+
+
+def _ask(options: RunOptions) -> ExitCode:
+    try:
         piped = read_piped_input(print_note)
     except UnreadableInput as error:
         print_error(
@@ -44,17 +111,9 @@ def run(options: RunOptions) -> ExitCode:
         )
         return ExitCode.USAGE
     says_nothing = not with_piped_input(options.prompt, piped)
-    conversing = _on_a_terminal() and not options.print_only and options.mode == "text"
-    try:
-        if says_nothing and conversing:
-            from .conversation import converse
-
-            return converse(options)
-        if says_nothing and not options.sessions.goes_on:
-            return _nothing_to_say("there is nothing to say")
-        return asyncio.run(_ask_once(options, piped, says_nothing=says_nothing))
-    except NothingPicked:
-        return ExitCode.DONE
+    if says_nothing and not options.sessions.goes_on:
+        return _nothing_to_say("there is nothing to say")
+    return asyncio.run(_ask_once(options, piped, says_nothing=says_nothing))
 
 
 def _nothing_to_say(what: str) -> ExitCode:
@@ -77,26 +136,36 @@ def _can_be_asked() -> bool:
 
 async def _ask_once(options: RunOptions, piped: str, *, says_nothing: bool) -> ExitCode:
     """Say the prompt and write what comes to standard output."""
-    talk = await begin(options)
-    output, notes = Output(sys.stdout), Output(sys.stderr)
-    typed = options.prompt
-    prompt = None
-    if not says_nothing:  # what is piped in is content, and never a call of a template
-        prompt = with_piped_input(talk.expand(typed) if typed.strip() else "", piped)
-    as_json = options.mode == "json"
-    show = json_view(output) if as_json else text_view(output)
-    done = await talk.turn(prompt, show, _session_view(output, options.mode))
-    if done is None:
-        return _nothing_to_say("the session has nothing unfinished, and there is nothing to say")
-    result, code = done
-    tell_ending(result, code, notes, quiet=as_json)
-    return code
+    from .one_turn import one_turn
+    from .opening import open_live, tell_of_start
 
+    live = await open_live(options)
+    try:
+        output, notes = Output(sys.stdout), Output(sys.stderr)
+        as_json = options.mode == "json"
+        prompt, images = None, []
+        if not says_nothing:  # what is piped in is content, and never a call of a template
+            typed = options.prompt
+            said, images = await live.bench.expand(typed) if typed.strip() else ("", [])
+            prompt = with_piped_input(said, piped)
+        tell_of_start(live)
+        await live.bench.bring_up()
 
-def _session_view(output: Output, mode: Mode) -> SessionView | None:
-    if mode == "text":
-        return None
-    return lambda info: output.write_line_of_bytes(session_line(info))
+        def opened() -> None:
+            if as_json and live.keeps and live.info is not None:
+                output.write_line_of_bytes(session_line(live.info))
+
+        show = json_view(output) if as_json else text_view(output)
+        done = await one_turn(live, prompt, show, images=tuple(images), opened=opened)
+        if done is None:
+            return _nothing_to_say(
+                "the session has nothing unfinished, and there is nothing to say"
+            )
+        result, code = done
+        tell_ending(result, code, notes, quiet=as_json)
+        return code
+    finally:
+        await live.aclose()
 
 
 def json_view(output: Output) -> View:

@@ -6,16 +6,49 @@ Not here: which session is meant (session_choice.py).
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ..errors import SessionError, SessionNotFound, StoreUnavailable
+from .session_advice import advised
 from .settings import sessions_file
 
 if TYPE_CHECKING:
     from ..session.sqlite import SqliteStore
+    from ..session.store import SessionStore
 
-__all__ = ["reading_sessions", "writing_sessions"]
+__all__ = ["SessionStores", "reading_sessions", "writing_sessions"]
+
+
+class SessionStores:
+    """The database of a program that goes on, opened when it is wanted; without *keep*, a store in
+    memory."""
+
+    def __init__(self, *, keep: bool) -> None:
+        self._keep = keep
+        self._exit = AsyncExitStack()
+        self._store: SessionStore | None = None
+
+    async def get(self) -> SessionStore:
+        """The store, made if it is not there. Raises `SessionError` if it cannot be used."""
+        if self._store is None:
+            if self._keep:
+                self._store = await self._exit.enter_async_context(writing_sessions())
+            else:
+                from ..session.memory import MemoryStore
+
+                self._store = MemoryStore()
+        return self._store
+
+    async def there(self) -> SessionStore | None:
+        """The store if there is one; nothing is made."""
+        if self._store is None and self._keep and not sessions_file().exists():
+            return None
+        return await self.get()
+
+    async def aclose(self) -> None:
+        """Close it, if it was opened."""
+        await self._exit.aclose()
 
 
 @asynccontextmanager
@@ -23,7 +56,11 @@ async def writing_sessions() -> AsyncGenerator[SqliteStore]:
     """The database, made if it is not there. Raises `SessionError` if it cannot be used."""
     from ..session.sqlite import SqliteStore
 
-    async with await SqliteStore.open(sessions_file()) as store:
+    try:
+        opened = await SqliteStore.open(sessions_file())
+    except SessionError as error:
+        raise advised(error, "ID") from error
+    async with opened as store:
         yield store
 
 

@@ -1,5 +1,5 @@
 """`loopwright sessions ...`: the commands and their options; what they do is in sessions_command.py,
-session_files.py and doctor_command.py, imported when asked for."""
+sessions_unfinished.py, session_files.py and doctor_command.py, imported when asked for."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ def sessions_app() -> App:
         (_search, "search"),
         (_export, "export"),
         (_import, "import"),
+        (_approvals, "approvals"),
+        (_approve, "approve"),
+        (_deny, "deny"),
+        (_stop, "stop"),
         (_fork, "fork"),
         (_rename, "rename"),
         (_delete, "delete"),
@@ -134,7 +138,7 @@ def _export(
 
 
 def _import(*files: Path, new_id: bool = False, lenient: bool = False) -> ExitCode:
-    """Take sessions over from files of pi and its kin, of any version.
+    """Take sessions over from exports (pi, json), and from files of pi and its kin, of any version.
 
     Parameters
     ----------
@@ -148,6 +152,75 @@ def _import(*files: Path, new_id: bool = False, lenient: bool = False) -> ExitCo
     from .session_files import import_sessions
 
     return import_sessions(files, new_ids=new_id, lenient=lenient)
+
+
+def _approvals(
+    session: str | None = None,
+    *,
+    every: Annotated[bool, Parameter(name="--all")] = False,
+    mode: Mode = "text",
+) -> ExitCode:
+    """List the calls that wait for an approval.
+
+    Parameters
+    ----------
+    session
+        Only those of this one; without, those of this folder.
+    every
+        Those of all folders.
+    mode
+        "json" prints one call a line as JSON.
+    """
+    from .sessions_unfinished import list_approvals
+
+    return list_approvals(session, every=every, mode=mode)
+
+
+def _approve(session: str, call: str | None = None) -> ExitCode:
+    """Let a call run that waits for it; going on with the session then runs it.
+
+    Parameters
+    ----------
+    session
+        Its id, the beginning of it, or its name.
+    call
+        The id of the call, if several wait.
+    """
+    from .sessions_unfinished import approve
+
+    return approve(session, call)
+
+
+def _deny(session: str, call: str | None = None, *, reason: str | None = None) -> ExitCode:
+    """Do not let a call run that waits for an approval.
+
+    Parameters
+    ----------
+    session
+        Its id, the beginning of it, or its name.
+    call
+        The id of the call, if several wait.
+    reason
+        What the model is told about it.
+    """
+    from .sessions_unfinished import deny
+
+    return deny(session, call, reason=reason)
+
+
+def _stop(session: str, *, reason: str | None = None) -> ExitCode:
+    """Give up what is unfinished, or stop what goes on in another process.
+
+    Parameters
+    ----------
+    session
+        Its id, the beginning of it, or its name.
+    reason
+        Why; kept in the session.
+    """
+    from .sessions_unfinished import stop
+
+    return stop(session, reason=reason)
 
 
 def _fork(
@@ -194,7 +267,7 @@ def _rename(session: str, name: str) -> ExitCode:
 
 
 def _delete(session: str, *, yes: bool = False) -> ExitCode:
-    """Forget a session for good. On a terminal, asks before.
+    """Forget a session for good. On a terminal, asks before; elsewhere it needs --yes.
 
     Parameters
     ----------

@@ -9,13 +9,15 @@ Not here: files (session_files.py), or damage (doctor_command.py).
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
-from ..errors import Misuse, SessionNotFound
+from ..errors import Misuse, SessionDamaged, SessionNotFound
 from ..session.outline import OutlineNode, outline
 from ..session.rows import SessionInfo
 from ..session.session import Session
@@ -23,8 +25,18 @@ from ..session.store import SessionStore
 from .exit_codes import ExitCode
 from .json_mode import session_line
 from .options import Mode
-from .session_choice import find_session, local_time, session_title
+from .session_choice import (
+    age_text,
+    check_new_name,
+    find_session,
+    local_time,
+    session_title,
+    short_ids,
+)
+from .session_export import labels_of
 from .session_store import reading_sessions, writing_sessions
+from .sessions_reading import readable
+from .sessions_standing import Standing, standing_of
 from .settings import working_folder
 from .streams import Output, Piece, print_error, print_note
 from .table import Column, table_lines
@@ -32,7 +44,6 @@ from .table import Column, table_lines
 __all__ = [
     "delete",
     "fork",
-    "labels_of",
     "list_sessions",
     "open_to_read",
     "rename",
@@ -40,8 +51,23 @@ __all__ = [
     "show_session",
 ]
 
-TITLE_CHARACTERS = (80, 60, 50, 40, 30, 20, 12)
+TITLE_CELLS = (120, 100, 80, 70, 65, 60, 55, 50, 45, 40, 35, 30, 25, 20, 16, 12)
 """How long a title may be, by the room there is."""
+WIDE = 120
+"""Columns of a terminal in which ids are shown whole. In a pipe they always are."""
+
+
+class Listed(NamedTuple):
+    """A session as a list shows it."""
+
+    standing: Standing
+    short: str
+    """The beginning of its id that means no other session."""
+
+    @property
+    def info(self) -> SessionInfo:
+        """What is known of it."""
+        return self.standing.info
 
 
 def list_sessions(*, every: bool, limit: int | None, mode: Mode) -> ExitCode:
@@ -57,8 +83,9 @@ def list_sessions(*, every: bool, limit: int | None, mode: Mode) -> ExitCode:
         return ExitCode.DONE
     output = Output(sys.stdout)
     if mode == "json":
-        for info in found:
-            output.write_line_of_bytes(info.to_json())
+        for one in found:
+            data = {**one.info.to_dict(camel=True), "state": one.standing.mark}
+            output.write_line_of_bytes(msgspec.json.encode(data))
         return ExitCode.DONE
     if not found:
         print_note(
@@ -68,29 +95,50 @@ def list_sessions(*, every: bool, limit: int | None, mode: Mode) -> ExitCode:
         )
         return ExitCode.DONE
     width = output.width if output.is_terminal else None
-    head, *lines = table_lines(_columns(every, width), found, width)
+    head, *lines = table_lines(_columns(every, width, found), found, width)
     output.write_pieces([Piece(head + "\n", "quiet"), Piece("\n".join(lines) + "\n")])
     return ExitCode.DONE
 
 
-async def _listed(cwd: str | None, limit: int | None) -> list[SessionInfo]:
+async def _listed(cwd: str | None, limit: int | None) -> list[Listed]:
     async with reading_sessions() as store:
-        return await store.list(cwd=cwd, limit=limit)
+        every = await store.list()
+        short = short_ids(every)
+        chosen = [info for info in every if cwd is None or info.cwd == cwd][:limit]
+        found: list[Listed] = []
+        for info in chosen:
+            try:
+                found.append(Listed(await standing_of(store, info.id), short[info.id]))
+            except SessionNotFound:  # deleted meanwhile
+                continue
+            except SessionDamaged:  # a matter for `sessions doctor`; it is there all the same
+                found.append(Listed(Standing(info, None, [], []), short[info.id]))
+        return found
 
 
-def _columns(every: bool, width: int | None) -> list[Column[SessionInfo]]:
-    lengths = TITLE_CHARACTERS if width is not None else TITLE_CHARACTERS[:1]
-    title, *shorter = [partial(session_title, characters=length) for length in lengths]
+def _columns(every: bool, width: int | None, found: Sequence[Listed]) -> list[Column[Listed]]:
+    lengths = TITLE_CELLS if width is not None else TITLE_CELLS[2:3]
+    title, *shorter = [partial(_title, cells=length) for length in lengths]
+    whole = width is None or width >= WIDE
     columns = [
-        Column[SessionInfo]("ID", lambda info: info.id),
-        Column[SessionInfo]("CHANGED", lambda info: local_time(info.modified_at)),
-        Column[SessionInfo]("SESSION", title, instead=tuple(shorter)),
-        Column[SessionInfo]("ENTRIES", lambda info: str(info.entries), right=True),
-        Column[SessionInfo]("IN USE", lambda info: "yes" if info.locked_by else ""),
+        Column[Listed]("ID", lambda one: one.info.id if whole else one.short),
+        Column[Listed](
+            "CHANGED",
+            lambda one: (local_time if whole else age_text)(one.info.modified_at),
+            right=not whole,
+        ),
+        Column[Listed]("ENTRIES", lambda one: str(one.info.entries), right=True),
     ]
+    if any(one.standing.mark for one in found):
+        columns.append(Column[Listed]("STATE", lambda one: one.standing.mark or ""))
+    columns.append(Column[Listed]("SESSION", title, instead=tuple(shorter)))
     if every:
-        columns.append(Column[SessionInfo]("FOLDER", lambda info: _line(info.cwd or "")))
+        columns.append(Column[Listed]("FOLDER", lambda one: _line(one.info.cwd or "")))
     return columns
+
+
+def _title(one: Listed, cells: int) -> str:
+    return session_title(one.info, cells)
 
 
 def _line(text: str) -> str:
@@ -128,7 +176,13 @@ async def _show(reference: str, lane: str, tree: bool, mode: Mode) -> ExitCode:
         from ..session.export.markdown import to_markdown
 
         document = to_markdown(session.info, await session.history(), labels=labels_of(session))
-        output.write(document)
+        if output.is_terminal:
+            output.write_pieces(readable(document, output.width))
+        else:
+            output.write(document)
+        advice = (await standing_of(store, info.id)).advice(short_ids(await store.list())[info.id])
+        if advice is not None:
+            print_note(advice)
         return ExitCode.DONE
 
 
@@ -141,15 +195,6 @@ async def open_to_read(store: SessionStore, session_id: str, lane: str) -> Sessi
             f"session {session_id} has no lane {lane!r}", hint=f"it has: {', '.join(names)}"
         )
     return await Session.read(store, session_id, lane=lane)
-
-
-def labels_of(session: Session) -> dict[str, str]:
-    """The labels of entries, by their ids."""
-    return {
-        fact.key: str(fact.value)
-        for fact in session.facts
-        if fact.namespace == "label" and not fact.deleted and fact.value is not None
-    }
 
 
 def _drawn(node: OutlineNode) -> Sequence[Piece]:
@@ -250,6 +295,8 @@ async def _fork(
 
     async with writing_sessions() as store:
         info = await find_session(store, reference, str(working_folder()))
+        if name:
+            await check_new_name(store, name, None)
         try:
             made = await fork_session(
                 store,
@@ -275,6 +322,8 @@ def rename(reference: str, name: str) -> ExitCode:
 async def _rename(reference: str, name: str) -> ExitCode:
     async with writing_sessions() as store:
         info = await find_session(store, reference, str(working_folder()))
+        if name:
+            await check_new_name(store, name, info.id)
         async with await Session.open(store, info.id, create=False) as session:
             await session.set_name(name or None)
     print_note(f"{info.id} is called {name!r} now" if name else f"{info.id} has no name now")
@@ -283,6 +332,12 @@ async def _rename(reference: str, name: str) -> ExitCode:
 
 def delete(reference: str, *, yes: bool) -> ExitCode:
     """Forget a session for good."""
+    if not yes and not _can_be_asked():
+        print_error(
+            "a session is deleted for good, and there is no terminal to ask at",
+            hint=f"loopwright sessions delete {shlex.quote(reference)} --yes",
+        )
+        return ExitCode.USAGE
     return asyncio.run(_delete(reference, yes))
 
 
@@ -298,9 +353,11 @@ async def _delete(reference: str, yes: bool) -> ExitCode:
     return ExitCode.DONE
 
 
+def _can_be_asked() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def _agreed(question: str) -> bool:
-    """Whether the person at the terminal says yes; where there is none, nobody needs to be asked."""
-    if sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
-        return True
+    """Whether the person at the terminal says yes."""
     Output(sys.stderr).write(f"{question} [y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

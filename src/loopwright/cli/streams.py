@@ -43,6 +43,12 @@ _RICH_STYLES: dict[Style, str] = {
 # All of C0 but tab and newline, DEL, and C1, whose U+009B starts a sequence just as ESC [ does.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
+# What reorders a line, so that a command can look like another one (CVE-2021-42574), what only some
+# programs hold for the end of a line, what cannot be encoded, and tags, which nobody can see. The
+# marks U+200E, U+200F and U+061C stay: they put no text anywhere else, and right-to-left texts use
+# them.
+_HIDDEN = re.compile("[\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff\U000e0000-\U000e007f]")
+
 
 class Piece(NamedTuple):
     """Some text, and what it is."""
@@ -52,12 +58,14 @@ class Piece(NamedTuple):
 
 
 def visible(text: str) -> str:
-    """*text* with every control character shown as a symbol, so that no terminal obeys it.
+    """*text* with every control character shown as a symbol, so that no terminal obeys it, and
+    with nothing in it that hides or reorders the rest.
 
     A model or a file can otherwise move the cursor, rename the window, write to the clipboard or
     make the terminal answer as if the user had typed.
     """
-    return _CONTROL.sub(_picture, text.replace("\r\n", "\n"))
+    text = _CONTROL.sub(_picture, text.replace("\r\n", "\n"))
+    return text if text.isascii() else _HIDDEN.sub(_escape, text)
 
 
 def _picture(found: re.Match[str]) -> str:
@@ -65,6 +73,13 @@ def _picture(found: re.Match[str]) -> str:
     if code < 0x20:
         return chr(0x2400 + code)  # Unicode's pictures of the control characters
     return "\u2421" if code == 0x7F else f"\\x{code:02x}"
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if 0xD800 <= code <= 0xDFFF:
+        return "\ufffd"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 class Output:

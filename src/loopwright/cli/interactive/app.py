@@ -1,0 +1,419 @@
+"""The screen: finished output above, and below it what is unfinished, the queue, the input, the
+footer. It answers the keys, and is what commands see of the terminal (screen.py).
+
+Not here: starting and leaving (run.py), how what is said reaches the model (delivery.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.layout import ConditionalContainer, DynamicContainer, HSplit, Layout, Window
+from prompt_toolkit.layout.containers import VerticalAlign
+from prompt_toolkit.layout.dimension import Dimension
+
+from ... import RunResult, __version__
+from ...events import AgentEvent
+from ..exit_codes import ExitCode
+from ..settings import shown_path
+from .asking import Asking
+from .delivery import Delivery
+from .editor import Editor
+from .footer import (
+    IDLE_KEYS,
+    MOST_QUEUE_LINES,
+    WORKING_KEYS,
+    Footer,
+    Fragments,
+    cut,
+    footer_line,
+    hint_line,
+    queue_lines,
+    status_line,
+)
+from .harmless import one_line
+from .inline import InlineApplication
+from .keys import keys_of
+from .live_area import LiveArea
+from .panels import text_control, text_window
+from .screen import PickItem
+from .theme import Theme, theme_named
+from .transcript import Transcript
+
+if TYPE_CHECKING:
+    from prompt_toolkit.history import History
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.output import Output
+
+    from ...permissions.gate import Answer, Question
+    from ..live_session import LiveSession
+
+__all__ = ["InteractiveScreen"]
+
+LEAVE_SECONDS = 2.0
+"""Ctrl-C twice in so many seconds leaves."""
+
+TYPING_SECONDS = 0.6
+"""A question takes no key before the user, who was just typing something else, has paused so long."""
+
+ANIMATION_SECONDS = 0.2
+REPLAYED_MESSAGES = 100
+HINT_ROWS = 12
+"""A terminal with fewer rows shows no line of keys."""
+
+
+class InteractiveScreen:
+    """Draws, hears keys, and asks. Everything is called on the event loop's thread."""
+
+    def __init__(
+        self,
+        *,
+        theme: Theme,
+        folder: Path,
+        history: History,
+        input: Input,
+        output: Output,
+        on_leave: Callable[[ExitCode], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        stop_process: Callable[[], None] = lambda: None,
+    ) -> None:
+        """*on_leave* is told that the user wants to go; *spawn* runs work beside the screen;
+        *stop_process* is what Ctrl-Z does."""
+        self.transcript = Transcript(theme, color=not theme.plain)
+        self.delivery = Delivery(self)
+        self.footer = Footer(folder=shown_path(folder))
+        self._spawn = spawn
+        self._theme = theme
+        self._on_leave = on_leave
+        self._stop_process = stop_process
+        self._above: list[str] = []
+        """Printed before what the transcript has finished."""
+        self.asking = Asking(changed=self.changed, focus=self._focus, is_typing=self._is_typing)
+        self._last_key = 0.0
+        self._ctrl_c_at = 0.0
+        self._hint = ""
+        self._hint_until = 0.0
+        self._busy = asyncio.Event()
+        self._size = Size(24, 80)
+        self._queued: list[tuple[bool, str]] = []
+        self._live = LiveArea()
+        self.editor = Editor(history, rows=lambda: self._size.rows, placeholder=self._placeholder)
+        self.app = InlineApplication(
+            Layout(self._root(), focused_element=self.editor.window),
+            style=theme.prompt_toolkit(),
+            input=input,
+            output=output,
+            vi=False,
+            finished=self._take,
+            before=self._arrange,
+        )
+        self.app.key_bindings = keys_of(self)
+        self.editor.buffer.on_text_changed += self._note_typing
+
+    # -- layout --------------------------------------------------------------------------------
+
+    def _root(self) -> HSplit:
+        def status() -> Fragments:
+            now = time.monotonic()
+            activity = self.delivery.activity
+            return status_line(activity.text(now), activity.seconds(now), self._size.columns)
+
+        def queue() -> Fragments:
+            return queue_lines(self._queued, self._size.columns)
+
+        def queue_height() -> Dimension:
+            return Dimension.exact(min(len(self._queued), MOST_QUEUE_LINES))
+
+        working = Condition(lambda: self.delivery.working and self.asking.shown is None)
+        roomy = Condition(lambda: self._size.rows >= HINT_ROWS)
+        self._below = HSplit(
+            [
+                Window(height=1),
+                ConditionalContainer(text_window(status), working),
+                Window(text_control(queue), height=queue_height),
+                DynamicContainer(self._front),
+                text_window(lambda: footer_line(self.footer, self._size.columns)),
+                ConditionalContainer(text_window(self._hint_fragments), roomy),
+            ],
+            align=VerticalAlign.TOP,
+        )
+        return HSplit([self._live.window, self._below], align=VerticalAlign.TOP)
+
+    def _front(self) -> Any:
+        return (self.asking.shown or self.editor).container
+
+    def _placeholder(self) -> str:
+        if self.delivery.live is None:
+            return "starting; what you type is kept"
+        return "steer it, or Esc to stop" if self.delivery.working else "ask something"
+
+    def _hint_fragments(self) -> Fragments:
+        if self._hint and time.monotonic() < self._hint_until:
+            return [("class:meter.high", cut(self._hint, self._size.columns - 1))]
+        keys = WORKING_KEYS if self.delivery.working else IDLE_KEYS
+        return hint_line(keys if self.asking.shown is None else (), self._size.columns)
+
+    def _arrange(self, size: Size) -> None:
+        """Give the live area what the rest leaves of the screen."""
+        self._size = size
+        self._queued = [(said.when == "after", said.text) for said in self.delivery.queued()]
+        below = self._below.preferred_height(size.columns, size.rows).preferred
+        room = max(0, min(size.rows - below, max(4, size.rows // 2)))
+        self._live.show(self.transcript.live(size.columns, room) if room else "")
+
+    def _take(self, columns: int) -> str:
+        above, self._above = self._above, []
+        return "".join(above) + self.transcript.take(columns)
+
+    def _print(self, make: Callable[[int], str]) -> None:
+        """Print what *make* gives for so many columns, behind what was finished before."""
+        columns = self.app.output.get_size().columns
+        self._above += [self.transcript.take(columns), make(columns)]
+        self.changed()
+
+    def changed(self) -> None:
+        """Draw again, at the next frame."""
+        if self.delivery.busy:
+            self._busy.set()
+        self.app.invalidate()
+
+    async def animate(self) -> None:
+        """Let the seconds pass on the screen while something goes on; nothing is drawn otherwise."""
+        while True:
+            await self._busy.wait()
+            await asyncio.sleep(ANIMATION_SECONDS)
+            if self.delivery.working:
+                self.app.invalidate()
+            elif not self.delivery.busy:
+                self._busy.clear()
+                self.app.invalidate()
+
+    def hear(self, event: AgentEvent) -> None:
+        """An event of the run. Called for every delta, so it only takes note."""
+        self.delivery.hear(event)
+        self.transcript.feed(event)
+        self.app.invalidate()
+
+    def meter_changed(self) -> None:
+        live = self.delivery.live
+        if live is None:
+            return
+        model, meter, footer = live.agent.model, live.meter(), self.footer
+        footer.model = f"{model.provider}/{model.id}"
+        footer.thinking = live.thinking_level
+        footer.mode = live.permission_mode
+        footer.context_tokens, footer.context_window = meter.context_tokens, meter.context_window
+        usage = meter.usage
+        footer.taken = usage.input + usage.cache_read + usage.cache_write
+        footer.written, footer.cost = usage.output, usage.cost.total
+        self.changed()
+
+    # -- what commands and the delivery ask for (screen.Screen, delivery.View) -------------------
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._spawn(work)
+
+    def note(self, text: str) -> None:
+        self.transcript.note(text)
+        self.changed()
+
+    def error(self, message: str, hint: str | None = None) -> None:
+        self.transcript.error(message, hint)
+        self.changed()
+
+    def ended(self, result: RunResult[Any]) -> None:
+        self.transcript.ended(result)
+        self.changed()
+
+    def give_back(self, text: str) -> None:
+        self.editor.put_before(text)
+        self.changed()
+
+    def set_input(self, text: str) -> None:
+        self.editor.text = text
+        self.changed()
+
+    async def command(self, line: str, live: LiveSession) -> bool:
+        from .commands import run_command
+
+        return await run_command(line, live, self)
+
+    async def pick(
+        self, title: str, items: Sequence[PickItem], *, selected: int = 0
+    ) -> PickItem | None:
+        return await self.asking.pick(title, items, selected=selected)
+
+    async def ask_text(self, title: str, initial: str = "") -> str | None:
+        return await self.asking.ask_text(title, initial)
+
+    async def confirm(self, question: str) -> bool:
+        return await self.asking.confirm(question)
+
+    async def decide(self, question: Question) -> Answer | None:
+        return await self.asking.decide(question, self.note)
+
+    async def ask(self, question: Question) -> Answer:
+        """What the permission gate asks; it is closed when the run is stopped."""
+        from ...permissions.gate import Deny
+
+        answer = await self.decide(question)
+        if answer is None:
+            # First stopped, or the model would be asked what it says to the refusal.
+            await asyncio.wait({self.spawn(self.delivery.stop())})
+            return Deny()
+        return answer
+
+    def _focus(self, window: Any) -> None:
+        if window is not None:
+            self.editor.close_menu()
+            self.editor.stop_search()
+        self.app.layout.focus(window or self.editor.window)
+        self.app.vi_state.input_mode = InputMode.INSERT
+
+    def _is_typing(self) -> bool:
+        return bool(self.editor.text) and time.monotonic() - self._last_key < TYPING_SECONDS
+
+    def redraw(self) -> None:
+        live = self.delivery.live
+        if live is None:
+            return
+        messages = live.messages()
+        left_out = max(0, len(messages) - REPLAYED_MESSAGES)
+        info = live.info
+        title = one_line(info.name or info.id) if info is not None else "a new session"
+        self.transcript.note(f"— {title} —")
+        if left_out:
+            self.transcript.note(f"{left_out} earlier messages are not shown; /export writes all")
+        self._print(lambda columns: self.transcript.replay(messages[left_out:], columns))
+        self.meter_changed()
+
+    async def begin(self, live: LiveSession, first_prompt: str) -> None:
+        """The session is open: show what was said in it, and go on."""
+        from .commands import argument_words, command_words
+        from .completion import PromptCompleter
+
+        self.delivery.live = live
+        self.editor.completer = PromptCompleter(
+            live.folder,
+            lambda: command_words(live),
+            lambda name, typed: argument_words(live, name, typed),
+        )
+        if live.info is not None:
+            self.redraw()
+        else:
+            self.note(f"loopwright {__version__}; /help lists commands and keys")
+        self.meter_changed()
+        await self.delivery.begin(live, first_prompt)
+
+    def rest(self) -> str:
+        """What was never drawn above, and what is unfinished, for whoever leaves."""
+        size = self.app.output.get_size()
+        live = self.transcript.live(size.columns, size.rows)
+        return self._take(size.columns) + (f"{live}\n" if live else "")
+
+    def set_theme(self, name: str) -> None:
+        theme = theme_named(name)
+        self._theme = self.transcript.theme = theme
+        self.app.style = theme.prompt_toolkit()
+        self.changed()
+
+    def toggle_thinking(self) -> None:
+        self.transcript.show_thinking = not self.transcript.show_thinking
+        self._say_hint(f"thinking is {'shown' if self.transcript.show_thinking else 'folded'}")
+
+    def leave(self) -> None:
+        self._on_leave(ExitCode.DONE)
+
+    def _note_typing(self, _buffer: object) -> None:
+        self._last_key = time.monotonic()
+        self._ctrl_c_at = 0.0  # twice is without anything in between
+
+    # -- keys (keys.Actions) -------------------------------------------------------------------
+
+    @property
+    def at_input(self) -> bool:
+        return self.asking.shown is None and not self.editor.searching
+
+    @property
+    def working(self) -> bool:
+        return self.delivery.working
+
+    @property
+    def input_is_empty(self) -> bool:
+        return not self.editor.text
+
+    def enter(self) -> None:
+        if not self.editor.accept_completion() and not self.editor.backslash_line():
+            self.delivery.say(self.editor.take())
+
+    def alt_enter(self) -> None:
+        if self.delivery.working:
+            self.delivery.say(self.editor.take(), "after")
+        else:
+            self.editor.new_line()
+
+    def new_line(self) -> None:
+        self.editor.new_line()
+
+    def take_back(self) -> None:
+        self._spawn(self.delivery.take_back())
+
+    def escape(self) -> None:
+        if not self.editor.close_menu():
+            self.delivery.interrupt()
+
+    def ctrl_c(self) -> None:
+        again = time.monotonic() - self._ctrl_c_at < LEAVE_SECONDS
+        if self.asking.shown is not None:
+            self.asking.shown.cancel()
+        elif again:
+            self.leave()
+        else:
+            if self.editor.stop_search() or self.editor.text:
+                self.editor.take()
+            else:
+                self.delivery.interrupt()
+            self._ctrl_c_at = time.monotonic()
+            self._say_hint("Ctrl-C again leaves")
+
+    def suspend(self) -> None:
+        self.app.wipe()
+        run_in_terminal(self._stop_process)
+
+    def search_history(self) -> None:
+        self.editor.search_history()
+
+    def show_last_output(self) -> None:
+        # What is in the scrollback cannot be unfolded there, so all of it is printed once more.
+        columns = self.app.output.get_size().columns
+        text = self.transcript.expand_last(columns)
+        if text:
+            self._print(lambda _columns: text)
+        else:
+            self._say_hint("no tool has said anything yet")
+
+    def next_permission_mode(self) -> None:
+        from ...permissions.policy import MODES
+
+        live = self.delivery.live
+        if live is not None:
+            live.permission_mode = MODES[(MODES.index(live.permission_mode) + 1) % len(MODES)]
+            self.footer.mode = live.permission_mode
+            self.changed()
+
+    def clear_screen(self) -> None:
+        self.app.renderer.clear()
+        self.changed()
+
+    def _say_hint(self, text: str) -> None:
+        self._hint, self._hint_until = text, time.monotonic() + LEAVE_SECONDS
+        asyncio.get_running_loop().call_later(LEAVE_SECONDS, self.changed)
+        self.changed()

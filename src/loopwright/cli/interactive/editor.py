@@ -1,0 +1,165 @@
+"""Where the user types: several lines, a history, a menu of completions.
+
+A paste stays here until Enter is pressed, however many lines it has. What Enter then means is
+decided in keys.py and app.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.application.current import get_app
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer, DummyCompleter, DynamicCompleter
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.layout import HSplit, VSplit, Window
+from prompt_toolkit.layout.controls import BufferControl
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.layout.processors import (
+    AfterInput,
+    ConditionalProcessor,
+    HighlightIncrementalSearchProcessor,
+)
+from prompt_toolkit.search import SearchDirection, start_search, stop_search
+from prompt_toolkit.widgets.toolbars import SearchToolbar
+
+from .footer import Fragments
+
+if TYPE_CHECKING:
+    from prompt_toolkit.history import History
+
+__all__ = ["Editor"]
+
+PROMPT = "> "
+MENU_ROWS = 8
+SEARCH = "history: "
+
+
+class Editor:
+    """The input. `container` is what is drawn, `window` what gets the focus."""
+
+    def __init__(
+        self, history: History, *, rows: Callable[[], int], placeholder: Callable[[], str]
+    ) -> None:
+        """*rows* is the height of the terminal; *placeholder* is shown while nothing is typed."""
+        self.completer: Completer = DummyCompleter()
+        """May be replaced at any time."""
+        self.buffer = Buffer(
+            name="input",
+            multiline=True,
+            history=history,
+            completer=DynamicCompleter(lambda: self.completer),
+            complete_while_typing=True,
+        )
+        self._search = SearchToolbar(
+            ignore_case=True, backward_search_prompt=SEARCH, forward_search_prompt=SEARCH
+        )
+        self._control = BufferControl(
+            self.buffer,
+            search_buffer_control=self._search.control,
+            preview_search=True,
+            input_processors=[
+                HighlightIncrementalSearchProcessor(),
+                ConditionalProcessor(
+                    AfterInput(placeholder, style="class:note"),
+                    Condition(lambda: not self.buffer.text and not self.searching),
+                ),
+            ],
+        )
+        self.window = Window(
+            self._control,
+            height=lambda: Dimension(min=1, max=max(3, rows() // 3)),
+            wrap_lines=True,
+            dont_extend_height=True,
+            get_line_prefix=_line_prefix,
+        )
+        menu = CompletionsMenu(
+            max_height=MENU_ROWS,
+            scroll_offset=1,
+            extra_filter=Condition(lambda: rows() > MENU_ROWS),
+        )
+        self.container = HSplit([self.window, self._search, VSplit([menu, Window()])])
+
+    @property
+    def text(self) -> str:
+        """What was typed so far."""
+        return self.buffer.text
+
+    @text.setter
+    def text(self, text: str) -> None:
+        self.buffer.cancel_completion()
+        self.buffer.text = text
+        self.buffer.cursor_position = len(text)
+
+    def insert(self, text: str) -> None:
+        """Type *text* for the user."""
+        self.buffer.insert_text(text)
+
+    def put_before(self, text: str) -> None:
+        """Put *text* before what is there, a blank line between them."""
+        rest = self.text
+        self.text = f"{text}\n\n{rest}" if rest.strip() else text
+
+    def take(self) -> str:
+        """All of it, which goes into the history; the input is empty then."""
+        text = self.text
+        self.buffer.cancel_completion()
+        self.buffer.append_to_history()
+        self.buffer.reset()
+        return text
+
+    # -- completions ---------------------------------------------------------------------------
+
+    def accept_completion(self) -> bool:
+        """Take the chosen completion, if one is chosen."""
+        state = self.buffer.complete_state
+        if state is None or state.current_completion is None:
+            return False
+        self.buffer.complete_state = None  # what is chosen stands in the text already
+        return True
+
+    def close_menu(self) -> bool:
+        """Close the menu of completions, if it is open."""
+        if self.buffer.complete_state is None:
+            return False
+        self.buffer.cancel_completion()
+        return True
+
+    # -- history -------------------------------------------------------------------------------
+
+    @property
+    def searching(self) -> bool:
+        """The user looks for something typed before."""
+        return self._search.control in get_app().layout.search_links
+
+    def search_history(self) -> None:
+        """Look for it: each key narrows it down, Ctrl-R goes further back."""
+        start_search(self._control, SearchDirection.BACKWARD)
+
+    def stop_search(self) -> bool:
+        """Leave the search without a result, if there is one."""
+        if not self.searching:
+            return False
+        stop_search(self._control)
+        return True
+
+    # -- lines ---------------------------------------------------------------------------------
+
+    def new_line(self) -> None:
+        """Begin another line."""
+        self.buffer.newline(copy_margin=False)
+
+    def backslash_line(self) -> bool:
+        r"""A `\` right before the cursor becomes a new line. False if there is none."""
+        if not self.buffer.document.text_before_cursor.endswith("\\"):
+            return False
+        self.buffer.delete_before_cursor()
+        self.new_line()
+        return True
+
+
+def _line_prefix(line: int, wrapped: int) -> Fragments:
+    first = line == 0 and wrapped == 0
+    return [("class:prompt", PROMPT if first else " " * len(PROMPT))]

@@ -1,0 +1,128 @@
+"""Which key does what. What it does is in app.py.
+
+Esc, Ctrl-C and Ctrl-D mean the nearest thing there is to leave: a menu, a search, a list, a
+question, the run, the program, in this order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from prompt_toolkit.application.current import get_app
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition, has_completions, vi_insert_mode
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.keys import Keys
+
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+
+__all__ = ["Actions", "keys_of"]
+
+
+class Actions(Protocol):
+    """What keys can ask for."""
+
+    @property
+    def at_input(self) -> bool:
+        """The input has the keys: no list or question is open, nor a search."""
+        ...
+
+    @property
+    def working(self) -> bool:
+        """A run goes on."""
+        ...
+
+    @property
+    def input_is_empty(self) -> bool: ...
+
+    def enter(self) -> None: ...
+    def alt_enter(self) -> None: ...
+    def new_line(self) -> None: ...
+    def take_back(self) -> None: ...
+    def escape(self) -> None: ...
+    def ctrl_c(self) -> None: ...
+    def leave(self) -> None: ...
+    def suspend(self) -> None: ...
+    def search_history(self) -> None: ...
+    def toggle_thinking(self) -> None: ...
+    def show_last_output(self) -> None: ...
+    def next_permission_mode(self) -> None: ...
+    def clear_screen(self) -> None: ...
+
+
+def keys_of(actions: Actions) -> KeyBindings:
+    """The key bindings of the whole application; those of lists and questions come before them."""
+    keys = KeyBindings()
+    at_input = Condition(lambda: actions.at_input)
+    empty = Condition(lambda: actions.input_is_empty)
+
+    @Condition
+    def escape_is_ours() -> bool:
+        # In vi it leaves the insert mode first, unless there is a run and nothing to edit.
+        if get_app().editing_mode != EditingMode.VI or not vi_insert_mode():
+            return True
+        return actions.working and actions.input_is_empty
+
+    @keys.add("enter", filter=at_input)
+    def _(event: KeyPressEvent) -> None:
+        actions.enter()
+
+    @keys.add("escape", "enter", filter=at_input)
+    def _(event: KeyPressEvent) -> None:
+        actions.alt_enter()
+
+    @keys.add("c-j", filter=at_input)
+    def _(event: KeyPressEvent) -> None:
+        actions.new_line()
+
+    @keys.add("escape", "up", filter=at_input)
+    def _(event: KeyPressEvent) -> None:
+        actions.take_back()
+
+    @keys.add("escape", filter=at_input & escape_is_ours)
+    def _(event: KeyPressEvent) -> None:
+        actions.escape()
+
+    @keys.add("c-c")
+    @keys.add(Keys.SIGINT)
+    def _(event: KeyPressEvent) -> None:
+        actions.ctrl_c()
+
+    @keys.add("c-d", filter=at_input & empty)
+    def _(event: KeyPressEvent) -> None:
+        actions.leave()
+
+    @keys.add("c-z")
+    def _(event: KeyPressEvent) -> None:
+        actions.suspend()
+
+    @keys.add("c-r", filter=at_input)
+    def _(event: KeyPressEvent) -> None:
+        actions.search_history()
+
+    @keys.add("c-t")
+    def _(event: KeyPressEvent) -> None:
+        actions.toggle_thinking()
+
+    @keys.add("c-o")
+    def _(event: KeyPressEvent) -> None:
+        actions.show_last_output()
+
+    @keys.add("c-l")
+    def _(event: KeyPressEvent) -> None:
+        actions.clear_screen()
+
+    @keys.add("s-tab", filter=at_input & ~has_completions)
+    def _(event: KeyPressEvent) -> None:
+        actions.next_permission_mode()
+
+    @keys.add("tab", filter=at_input)
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state is None:
+            buffer.start_completion(insert_common_part=True)
+        else:
+            buffer.complete_next()
+
+    return keys

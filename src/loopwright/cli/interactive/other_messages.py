@@ -1,0 +1,42 @@
+"""Messages that neither a user nor a model said: those of other programs' sessions, and own roles.
+
+They are told by their role, not their class: what a session stores outlives the classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ...messages import AgentMessage, text_of
+from .harmless import one_line
+from .paint import Painter
+from .said import Said
+
+__all__ = ["other_message"]
+
+_LINES = 10
+
+_TITLES = {
+    "compactionSummary": "what was said before, in short:",
+    "branchSummary": "what happened on the branch that was left:",
+    "bashExecution": "the user ran:",
+    "custom": "",
+}
+
+
+def other_message(message: AgentMessage, painter: Painter) -> Said | None:
+    """*message* as a note; None if it says nothing to people."""
+    said = cast("Any", message)
+    if getattr(said, "display", True) is False:
+        return None
+    role = str(said.role)
+    pieces = [getattr(said, name, None) for name in ("command", "summary", "text", "output")]
+    text = "\n".join([piece for piece in pieces if isinstance(piece, str) and piece])
+    content = getattr(said, "content", None)
+    if not text and isinstance(content, str | list):
+        text = text_of(cast("Any", content))
+    if not text:
+        return None
+    title = _TITLES.get(role, f"{one_line(role, 40)}:")
+    paragraphs = [(title, "note")] if title else []
+    return Said("other", painter, [*paragraphs, (text, "note")], most=_LINES)

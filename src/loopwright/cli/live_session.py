@@ -1,0 +1,544 @@
+"""A workbench in a session that is gone on with: what the interactive mode and the rpc mode drive.
+
+A new session is made with the first thing that is said in it, so that looking around leaves
+nothing behind. The agent stays the same when the session is changed, and so do its listeners.
+
+The session is held for writing only while something is going on in it. So a conversation that
+waits for its next line locks nobody out, and hears, when it goes on, what was said elsewhere
+meanwhile.
+
+Not here: what the agent is made of (workbench.py), showing anything, reading what the user types.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .. import AbortSignal, Agent, RunResult
+from ..errors import AgentBusy, ConfigurationError, LoopwrightError, OperationOpen, SessionError
+from ..events import AgentEvent
+from ..loop.hooks import with_signal
+from ..loop.listeners import Listener
+from ..messages import AgentMessage, ImageContent, TextContent, Usage, UserMessage
+from ..models import Model, ThinkingLevel
+from ..permissions.gate import Answer, Deny, Question
+from ..permissions.policy import Mode
+from ..session.entries import CompactionEntry, Entry, MessageEntry, new_id
+from ..session.rows import Approval, InboxItem, InboxStatus, Operation, SessionInfo
+from .options import ExportFormat
+from .session_advice import advised
+from .session_choice import check_new_name, find_session
+from .session_store import SessionStores
+from .workbench import Workbench
+
+if TYPE_CHECKING:
+    from ..extensions import Command
+    from ..harness.harness import Harness
+    from ..session.outline import OutlineNode
+    from ..session.session import Session
+
+__all__ = ["LiveSession", "Meter"]
+
+
+class Meter(msgspec.Struct, frozen=True):
+    """How full the context is, and what the session has used."""
+
+    context_tokens: int | None
+    """Of the next request, as the vendor counted the last one; estimated where it did not. None
+    while there is nothing."""
+    context_window: int | None
+    usage: Usage
+    """Of the whole session: all branches, summaries, children."""
+
+
+class LiveSession:
+    """Made by `LiveSession.start`; to be closed with `aclose`."""
+
+    def __init__(self, bench: Workbench, *, keep: bool, name: str | None) -> None:
+        self.bench = bench
+        self.agent: Agent[str] = bench.agent
+        self.folder: Path = bench.folder
+        self.keeps: bool = keep
+        """What is said stays when the program ends."""
+        self.on_question: Callable[[Question], Awaitable[Answer]] | None = None
+        """Decides about calls that the policy asks for. None: they are refused."""
+        self._stores = SessionStores(keep=keep)
+        self._id: str | None = None
+        self._session: Session | None = None
+        """As it was when it was last held; for looking only."""
+        self._harness: Harness[str] | None = None
+        """While the session is held."""
+        self._told_of_refusal = False
+        self._holders = 0
+        self._queued: list[InboxItem] = []
+        """What was queued when the session was let go of."""
+        self._name = name
+        self._opening = asyncio.Lock()
+        self._working = False
+        bench.gate.ask = self._ask
+
+    @classmethod
+    async def start(
+        cls,
+        bench: Workbench,
+        *,
+        session_id: str | None = None,
+        fork: bool = False,
+        keep: bool = True,
+        name: str | None = None,
+    ) -> LiveSession:
+        """Go on in the session *session_id*, or in a copy of it (*fork*); without one a new session
+        is made when something is said. Without *keep* nothing is written to disk. Raises
+        `SessionError`."""
+        live = cls(bench, keep=keep, name=name)
+        try:
+            store = await live._stores.there() if name is not None else None
+            if name is not None and store is not None:
+                await check_new_name(store, name, None if fork else session_id)
+            if session_id is not None:
+                if fork:
+                    session_id = (await live._copy(session_id, None, None)).id
+                await live._change_to(session_id)
+        except BaseException:
+            await live.aclose()
+            raise
+        return live
+
+    async def aclose(self) -> None:
+        """Let go of the session. What is going on in it stays open there."""
+        try:
+            async with self._opening:
+                await self._let_go()
+        finally:
+            await self._stores.aclose()
+
+    # -- what is there -------------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session | None:
+        """For looking; None for a new session, in which nothing was said yet."""
+        return self._session
+
+    @property
+    def info(self) -> SessionInfo | None:
+        """What is known of the session; None as for `session`."""
+        return None if self._session is None else self._session.info
+
+    @property
+    def name(self) -> str | None:
+        """The session's, or what a new one will be called."""
+        return self._name if self._session is None else self._session.name
+
+    @property
+    def working(self) -> bool:
+        """A run, a compaction or a move is going on."""
+        return self._working
+
+    @property
+    def unfinished(self) -> Operation | None:
+        """What an earlier process left, or what waits for an approval; `resume` drives it."""
+        return None if self._session is None or self.working else self._session.operation
+
+    def messages(self) -> list[AgentMessage]:
+        """The branch as the model knows it: a summary in place of what was compacted."""
+        return [] if self._session is None else self._session.transcript()
+
+    async def entries(self) -> list[Entry]:
+        """The whole branch as it is now, however often it was compacted, oldest first."""
+        return [] if self._id is None else await (await self._reading()).history()
+
+    async def history(self) -> list[AgentMessage]:
+        """The messages among the `entries`."""
+        return [entry.message for entry in await self.entries() if isinstance(entry, MessageEntry)]
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """`Agent.subscribe`. Stays valid when the session is changed. Keys of vendors that a tool
+        prints are not heard."""
+        tell, heard = with_signal(listener), self.bench.secrets.heard
+
+        def listen(event: AgentEvent, signal: AbortSignal) -> Any:
+            return tell(heard(event), signal)
+
+        return self.agent.subscribe(listen)
+
+    def meter(self) -> Meter:
+        """To be asked at the end of a message, not for every frame: the context is counted."""
+        from ..harness.token_estimate import context_tokens, estimate_fixed
+
+        model = self.agent.model
+        session = self._session
+        if session is None:
+            return Meter(None, model.context_window, Usage())
+        fixed = estimate_fixed(
+            self.agent.state.system_prompt, [tool.spec for tool in self.agent.state.tools]
+        )
+        tokens = context_tokens(session.entries(), fixed=fixed, model=(model.provider, model.id))
+        return Meter(tokens, model.context_window, session.usage)
+
+    def commands(self) -> list[Command]:
+        """What extensions add to the slash commands."""
+        return [command for one in self.bench.extensions.extensions for command in one.commands]
+
+    # -- running -------------------------------------------------------------------------------
+
+    async def prompt(
+        self,
+        text: str,
+        images: Sequence[ImageContent] = (),
+        *,
+        request_id: str | None = None,
+        expand: bool = True,
+        accepted: Callable[[], object] | None = None,
+    ) -> RunResult[str]:
+        """Say *text*: templates, `/skill:name` and `@files` in it are expanded, unless *expand* is
+        False. Raises `LoopwrightError` if it is refused; what fails at run time is told by the
+        result. *accepted* is called when the session is open and nothing was refused."""
+        async with self._work():
+            said, more = await self.bench.expand(text) if expand else (text, [])
+            async with self._held() as harness:
+                await self.bench.bring_up()
+                self._check_tools(harness)
+                if accepted is not None:
+                    accepted()
+                return await harness.prompt(said, [*images, *more], request_id=request_id)
+
+    async def resume(self) -> RunResult[str] | None:
+        """Drive what is unfinished; None if nothing is. Raises `OperationOpen` if it needs tools
+        that are not here, or waits for an approval."""
+        async with self._work():
+            if self._id is None:
+                return None
+            async with self._held() as harness:
+                if harness.open_operation is None:
+                    return None
+                await self.bench.bring_up()
+                self._check_tools(harness)
+                return await harness.resume()
+
+    async def steer(
+        self, text: str, images: Sequence[ImageContent] = (), *, interrupt: bool = False
+    ) -> InboxItem:
+        """Say *text* in the middle of the run."""
+        message = await self._message(text, images)
+        async with self._held() as harness:
+            return await harness.steer(message, "interrupt" if interrupt else "after_batch")
+
+    async def follow_up(self, text: str, images: Sequence[ImageContent] = ()) -> InboxItem:
+        """Say *text* when the run is done."""
+        message = await self._message(text, images)
+        async with self._held() as harness:
+            return await harness.follow_up(message)
+
+    def queued(self) -> list[InboxItem]:
+        """What was said and not heard yet, oldest first."""
+        return self._queued if self._harness is None else self._harness.queued()
+
+    async def withdraw(self, item_id: str) -> InboxStatus | None:
+        """Take back what was queued."""
+        if self._id is None:
+            return None
+        async with self._held() as harness:
+            return await harness.withdraw(item_id)
+
+    async def abort(self, reason: object = None) -> None:
+        """Stop what is going on, or bring to its end as aborted what is unfinished."""
+        if self._id is None:
+            return
+        try:
+            async with self._held() as harness:
+                await harness.abort(reason)
+        except LoopwrightError:
+            self.agent.abort(reason)  # the session cannot be told; the run is stopped anyhow
+            raise
+
+    # -- approvals -----------------------------------------------------------------------------
+
+    @property
+    def permission_mode(self) -> Mode:
+        """What the policy's mode is; may be set at any time."""
+        return self.bench.policy.mode
+
+    @permission_mode.setter
+    def permission_mode(self, mode: Mode) -> None:
+        self.bench.policy.mode = mode
+
+    def pending_approvals(self) -> list[Approval]:
+        """Calls that an earlier run left waiting for somebody's word."""
+        if self._session is None:
+            return []
+        return [a for a in self._session.approvals.values() if a.status == "pending"]
+
+    async def approve(self, approval: str, *, arguments: dict[str, Any] | None = None) -> Approval:
+        """Let a waiting call run; then `resume`."""
+        async with self._held_existing() as harness:
+            return await harness.approve(approval, arguments=arguments, by="user")
+
+    async def deny(self, approval: str, *, reason: str | None = None) -> Approval:
+        """Do not let a waiting call run; then `resume`."""
+        async with self._held_existing() as harness:
+            return await harness.deny(approval, reason=reason, by="user")
+
+    async def _ask(self, question: Question) -> Answer:
+        if self.on_question is None:
+            if not self._told_of_refusal:
+                self._told_of_refusal = True
+                self.bench.note(
+                    f"{question.tool_name} was refused, since nobody can be asked here; a rule in "
+                    "the settings or another --permission-mode lets it pass"
+                )
+            return Deny("nobody can be asked here", by_user=False)
+        return await self.on_question(question)
+
+    # -- the tree ------------------------------------------------------------------------------
+
+    async def compact(self, instructions: str | None = None) -> CompactionEntry | None:
+        """`Harness.compact`."""
+        async with self._work():
+            if self._id is None:
+                return None
+            async with self._held() as harness:
+                await self.bench.bring_up()
+                return await harness.compact(instructions)
+
+    async def outline(self) -> list[OutlineNode]:
+        """The tree in drawing order, as it is now."""
+        if self._id is None:
+            return []
+        from ..session.outline import outline
+
+        session = await self._reading()
+        rows = await session.rows()
+        labels = {row.id: label for row in rows if (label := session.label_of(row.id))}
+        return outline(rows, session.leaf_id, labels)
+
+    async def navigate(self, entry_id: str | None, *, summarize: bool = False) -> None:
+        """Go on from another entry of the session."""
+        async with self._work(), self._held_existing() as harness:
+            if summarize:
+                await self.bench.bring_up()
+            await harness.navigate(entry_id, summarize=summarize)
+
+    async def fork(self, entry_id: str | None = None, *, name: str | None = None) -> SessionInfo:
+        """Go on in a copy: of the branch, or of what comes before *entry_id*."""
+        async with self._work():
+            current = self._existing()
+            if name is not None:
+                await check_new_name(await self._stores.get(), name, None)
+            made = await self._copy(current, entry_id, name)
+            await self._change_to(made.id)
+            return made
+
+    # -- other sessions ------------------------------------------------------------------------
+
+    async def sessions(self, *, everywhere: bool = False, limit: int = 50) -> list[SessionInfo]:
+        """Those of this folder, or all; the last used first."""
+        store = await self._stores.there()
+        if store is None:
+            return []
+        return await store.list(cwd=None if everywhere else str(self.folder), limit=limit)
+
+    async def open(self, reference: str) -> SessionInfo:
+        """Go on in another session: an id, the beginning of one, or a name. If it cannot be
+        opened, this one is gone on with."""
+        async with self._work():
+            if not self.keeps:
+                raise SessionError(
+                    "this run keeps nothing and knows no other sessions (--no-session)",
+                    hint=f"loopwright --session {reference}",
+                )
+            info = await find_session(await self._stores.get(), reference, str(self.folder))
+            if info.id != self._id:
+                await self._change_to(info.id)
+            return info
+
+    async def new(self) -> None:
+        """Go on in a new session, which is made when something is said."""
+        async with self._work(), self._opening:
+            await self._let_go()
+            self._id = self._session = self._name = None
+            self._queued = []
+            self.agent.reset()
+            self.bench.start_budget()
+
+    async def rename(self, name: str | None) -> None:
+        """Give the session a name, or take it away. Raises `SessionExists` if another session has
+        it as its id."""
+        store = await self._stores.there()
+        if name is not None and store is not None:
+            await check_new_name(store, name, self._id)
+        if self._id is None:
+            self._name = name
+        else:
+            async with self._held() as harness:
+                await harness.session.set_name(name)
+
+    async def export(
+        self, path: Path, form: ExportFormat | None = None, *, force: bool = False
+    ) -> Path:
+        """Write the branch to *path*, absolute or relative to the folder; the format is that of its
+        ending unless said. Raises FileExistsError if something is there and not *force*, OSError
+        if it cannot be written."""
+        from .session_export import export_bytes, form_of, write_whole
+
+        self._existing()
+        store = await self._stores.get()
+        target = self.folder / path
+        data = await export_bytes(store, await self._reading(), form or form_of(path))
+        await asyncio.to_thread(write_whole, target, data, force=force)
+        return target
+
+    # -- the model -----------------------------------------------------------------------------
+
+    def choose_model(self, reference: str) -> Model:
+        """Ask another model from the next request on. Raises `ConfigurationError`."""
+        return self.bench.choose_model(reference)
+
+    def known_models(self) -> list[Model]:
+        """Those of providers that could be asked: there is a key, or none is needed."""
+        return self.bench.known_models()
+
+    @property
+    def thinking_level(self) -> ThinkingLevel:
+        """How hard the model shall think."""
+        return self.agent.thinking_level
+
+    def set_thinking(self, level: ThinkingLevel) -> None:
+        """From the next request on."""
+        self.agent.thinking_level = level
+
+    # -- inside --------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _work(self) -> AsyncGenerator[None]:
+        """A second piece of work is refused, not queued."""
+        if self._working:
+            raise AgentBusy(
+                "something is going on in the session already",
+                hint="wait for it, steer it, or abort it",
+            )
+        self._working = True
+        try:
+            yield
+        finally:
+            self._working = False
+
+    @asynccontextmanager
+    async def _held(self) -> AsyncGenerator[Harness[str]]:
+        """The session, held for writing; made if there is none. The last one to leave lets go."""
+        async with self._opening:
+            harness = self._harness or await self._hold()
+            self._holders += 1
+        try:
+            yield harness
+        finally:
+            async with self._opening:
+                self._holders -= 1
+                if not self._holders and harness is self._harness:
+                    await self._let_go()
+
+    def _held_existing(self) -> AbstractAsyncContextManager[Harness[str]]:
+        self._existing()
+        return self._held()
+
+    def _existing(self) -> str:
+        if self._id is None:
+            raise ConfigurationError("there is no session yet", hint="say something first")
+        return self._id
+
+    async def _hold(self) -> Harness[str]:
+        from ..harness.harness import Harness
+
+        create = self._id is None
+        session_id = self._id or new_id()
+        store = await self._stores.get()
+        if not create:  # else what an agent of the user's brought with it begins the session
+            self.agent.reset()
+        self.agent.session_id = session_id
+        harness = Harness.open(
+            store,
+            session_id,
+            agent=self.agent,
+            cwd=str(self.folder),
+            create=create,
+            compaction=self.bench.compaction,
+        )
+        try:
+            await harness.__aenter__()
+        except SessionError as error:
+            raise advised(error, session_id) from error
+        session, before = harness.session, self._session
+        self._harness, self._session, self._id = harness, session, session_id
+        if before is None:
+            await self.bench.count_session(session)
+        elif session.leaf_id != before.leaf_id:
+            self.bench.note(
+                "the session was gone on with elsewhere; what was said there is known here"
+            )
+        if self._name is not None:
+            await session.set_name(self._name)
+            self._name = None
+        return harness
+
+    async def _let_go(self) -> None:
+        harness, self._harness = self._harness, None
+        if harness is not None:
+            self._queued = harness.queued()
+            await harness.aclose()
+
+    async def _change_to(self, session_id: str) -> None:
+        """Hold that session for a moment, so that a refusal comes now and changes nothing."""
+        before = self._id, self._session
+        async with self._opening:
+            await self._let_go()
+            self._id, self._session, self._queued = session_id, None, []
+            self.bench.start_budget()
+        try:
+            async with self._held():
+                pass
+        except BaseException:
+            self._id, self._session = before
+            raise
+
+    async def _reading(self) -> Session:
+        """The session as it is now, for looking."""
+        from ..session.session import Session
+
+        if self._harness is not None:
+            return self._harness.session
+        return await Session.read(await self._stores.get(), self._existing())
+
+    async def _copy(self, session_id: str, entry_id: str | None, name: str | None) -> SessionInfo:
+        from ..session.fork import fork_session
+
+        return await fork_session(
+            await self._stores.get(),
+            session_id,
+            cwd=str(self.folder),
+            entry_id=entry_id,
+            name=name,
+        )
+
+    async def _message(self, text: str, images: Sequence[ImageContent]) -> UserMessage:
+        said, more = await self.bench.expand(text)
+        return UserMessage([TextContent(said), *images, *more])
+
+    def _check_tools(self, harness: Harness[str]) -> None:
+        operation = harness.open_operation
+        if operation is None:
+            return
+        here = {tool.name for tool in self.agent.state.tools}
+        config = harness.session.lane.config
+        missing = [name for name in config.active_tools if name not in here] if config else []
+        if missing:
+            raise OperationOpen(
+                f"session {harness.session.id} has an unfinished {operation.kind} with tools that "
+                f"this command does not have: {', '.join(missing)}",
+                hint="let the program that began it resume it, or leave it as it is and go on in "
+                f"a copy with `loopwright --fork {harness.session.id}`",
+            )

@@ -1,0 +1,266 @@
+"""Questions about calls: what is shown, what each answer does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.interactive.screen_scene import (
+    CTRL_C,
+    ENTER,
+    ESCAPE,
+    desk_with,
+    folder,
+)
+
+from loopwright.cli.interactive.question import argument_lines, full_text, question_rows
+from loopwright.messages import ToolResultMessage
+from loopwright.permissions import Decision, Question, parse_rule
+from loopwright.testing import Call, Reply, ScriptedModel
+
+__all__ = ["folder"]
+
+TOUCH = Call("bash", {"command": "touch made"})
+
+
+def question(tool: str, args: dict[str, Any], rule: str | None = None) -> Question:
+    allowed = None if rule is None else parse_rule("allow", rule)
+    return Question("call_1", tool, args, Decision("ask", "no rule allows it"), allowed)
+
+
+def drawn(asked: Question, columns: int, rows: int) -> list[str]:
+    lines = argument_lines(asked.tool_name, asked.args)
+    return [
+        "".join(piece[1] for piece in row) for row in question_rows(asked, lines, columns, rows)
+    ]
+
+
+def told(model: ScriptedModel) -> list[str]:
+    """What the tools said, of the model's last request."""
+    messages = model.requests[-1].context.messages
+    return [message.text for message in messages if isinstance(message, ToolResultMessage)]
+
+
+# -- what is shown -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(40, 10), (80, 24), (200, 60)])
+def test_a_question_fits_the_screen_with_all_its_answers(columns: int, rows: int) -> None:
+    command = "\n".join(f"echo {number} {'x' * 300}" for number in range(500))
+    asked = question("bash", {"command": command}, f"bash({'y' * 500})")
+
+    shown = drawn(asked, columns, rows)
+
+    assert len(shown) <= rows - 2
+    assert all(len(line) < columns for line in shown)
+    text = "\n".join(shown)
+    for answer in ("y once", "a always", "n no", "e no, and why", "v all of it", "Esc"):
+        assert answer in text
+
+
+def test_the_end_of_a_long_command_is_shown_and_v_shows_the_middle() -> None:
+    command = "echo begin;" + " " * 9_000 + "rm -rf hidden;" + " " * 9_000 + "echo end"
+    asked = question("bash", {"command": command})
+
+    shown = "\n".join(drawn(asked, 80, 24))
+
+    assert "echo begin" in shown
+    assert "echo end" in shown
+    assert "more, v shows all of it" in shown
+    assert "rm -rf hidden" in full_text(asked)
+
+
+def test_what_a_terminal_would_obey_is_made_visible() -> None:
+    evil = "\x1b[2J\x1b]0;title\x07\u202etxt.exe\rover"
+    asked = question("\x1b[31mtool", {"command": evil, "\x1b[2Jkey": evil, "more": {"x": evil}})
+
+    shown = "\n".join(drawn(asked, 80, 24)) + full_text(asked)
+
+    assert not any(ord(char) < 32 and char != "\n" for char in shown)
+    assert "\u202e" not in shown
+    assert "␛[2J" in shown
+
+
+def test_an_edit_is_shown_as_what_goes_and_what_comes() -> None:
+    args = {"path": "a.txt", "edits": [{"oldText": "old\nlines", "newText": "new"}]}
+
+    lines = argument_lines("edit", args)
+
+    assert [text for _, text in lines] == ["a.txt", "- old", "- lines", "+ new"]
+    assert [style for style, _ in lines][1:] == [
+        "class:diff.remove",
+        "class:diff.remove",
+        "class:diff.add",
+    ]
+
+
+def test_malformed_arguments_are_shown_as_they_are() -> None:
+    lines = argument_lines("edit", {"path": 3, "edits": "no list"})
+
+    assert [text for _, text in lines] == ["path: 3", "edits: no list"]
+
+
+def test_always_is_offered_only_where_a_rule_could_be_made() -> None:
+    without = "\n".join(drawn(question("bash", {"command": "x"}), 80, 24))
+    with_rule = "\n".join(drawn(question("bash", {"command": "x"}, "bash(x:*)"), 80, 24))
+
+    assert "always" not in without
+    assert "a always bash(x:*)" in with_rule
+
+
+def test_wide_characters_are_broken_at_the_last_column() -> None:
+    shown = drawn(question("write", {"path": "ä", "content": "漢" * 100}), 40, 24)
+
+    assert "".join(shown).count("漢") == 100
+    assert all(len(line) <= 21 for line in shown if "漢" in line)
+
+
+# -- what the answers do -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "is_made", "is_told"),
+    [
+        ("y", True, ""),
+        ("n", False, "the user said no"),
+        ("eNot today." + ENTER, False, "the user said: Not today."),
+    ],
+    ids=["once", "no", "no with a reason"],
+)
+async def test_an_answer_lets_the_call_run_or_tells_the_model_why_not(
+    folder: Path, key: str, is_made: bool, is_told: str
+) -> None:
+    model = ScriptedModel([Reply("", calls=[TOUCH]), Reply("I see.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("bash needs your word")
+        desk.type(key)
+        await desk.reads("I see.")
+
+        assert (folder / "made").exists() is is_made
+        assert is_told in told(model)[0]
+
+
+async def test_always_is_not_asked_again(folder: Path) -> None:
+    model = ScriptedModel([Reply("", calls=[TOUCH]), Reply("", calls=[TOUCH]), Reply("Twice.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("a always bash(touch made)")
+        desk.type("a")
+        await desk.reads("Twice.")
+
+        assert len(model.requests) == 3
+        assert [str(rule) for rule in desk.live.bench.gate.granted] == ["bash(touch made)"]
+
+
+@pytest.mark.parametrize("key", [ESCAPE, CTRL_C], ids=["Esc", "Ctrl-C"])
+async def test_escape_says_no_and_stops_the_run(folder: Path, key: str) -> None:
+    model = ScriptedModel([Reply("", calls=[TOUCH]), Reply("Never asked.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("bash needs your word")
+        desk.type(key)
+        await desk.until(lambda: not desk.live.working)
+        await desk.idle()
+
+        assert not (folder / "made").exists()
+        assert len(model.requests) == 1
+        assert desk.live.unfinished is None
+
+
+async def test_several_questions_come_one_after_the_other(folder: Path) -> None:
+    calls = [Call("bash", {"command": f"touch {name}"}) for name in ("one", "two")]
+    model = ScriptedModel([Reply("", calls=calls), Reply("Both.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("  touch one")
+        first = desk.drawn()
+        desk.type("y")
+        await desk.sees("  touch two")
+        desk.type("y")
+        await desk.reads("Both.")
+
+        assert first.count("needs your word") == 1
+        assert (folder / "one").exists()
+        assert (folder / "two").exists()
+
+
+async def test_stopping_the_run_from_elsewhere_closes_the_question(folder: Path) -> None:
+    model = ScriptedModel([Reply("", calls=[TOUCH])])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("bash needs your word")
+        await desk.live.abort("elsewhere")
+        await desk.idle()
+
+        assert not (folder / "made").exists()
+
+
+async def test_a_question_waits_for_a_pause_in_typing_and_takes_no_letter_of_it(
+    folder: Path,
+) -> None:
+    may_ask = asyncio.Event()
+
+    async def asks(_context: object) -> Reply:
+        await may_ask.wait()
+        return Reply("", calls=[TOUCH])
+
+    model = ScriptedModel([asks, Reply("Done.")])
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.until(lambda: model.requests)
+        desk.type("wh")
+        await desk.sees("> wh")
+        may_ask.set()
+        await desk.until(lambda: desk.live.agent.state.is_streaming)
+        desk.type("y not")
+        await desk.until(lambda: desk.input() == "why not")
+        await desk.sees("bash needs your word")
+        typed = desk.input()
+        desk.type("n")
+        await desk.reads("Done.")
+
+        assert typed == "why not"
+        assert desk.input() == "why not"
+        assert not (folder / "made").exists()
+
+
+async def test_v_prints_all_of_it_and_goes_on_asking(folder: Path) -> None:
+    command = "\n".join(["true"] * 50 + ["touch made"] + ["true"] * 50)
+    model = ScriptedModel([Reply("", calls=[Call("bash", {"command": command})]), Reply("Ok.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("bash needs your word")
+        desk.type("v")
+        await desk.reads("touch made")
+        await desk.sees("bash needs your word")
+        desk.type("n")
+        await desk.reads("Ok.")
+
+
+async def test_leaving_during_a_question_lets_nothing_run(folder: Path) -> None:
+    model = ScriptedModel([Reply("", calls=[TOUCH])])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("bash needs your word")
+        desk.conversation.screen.leave()
+        await desk.ends()
+
+    assert not (folder / "made").exists()
