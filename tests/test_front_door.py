@@ -41,6 +41,15 @@ FIXED_NAMES = {
     """,
     "loopwright.models": "Models Model Provider Context ToolSpec default_models",
     "loopwright.testing": "ScriptedModel Reply Call decode",
+    "loopwright.tools": """
+        coding_tools Workspace LocalWorkspace MemoryWorkspace
+        read_tool bash_tool edit_tool write_tool grep_tool find_tool ls_tool
+    """,
+    "loopwright.permissions": """
+        Policy Decision Mode MODES Rule parse_rule parse_rules permission_gate Question
+        AllowOnce AllowAlways Deny TrustFile what_needs_trust
+    """,
+    "loopwright.extensions": "Extension Hooks Command CommandContext load_extensions combine",
 }
 
 LOADED_ONLY_WHEN_NEEDED = [
@@ -52,14 +61,18 @@ LOADED_ONLY_WHEN_NEEDED = [
     "jsonschema",
     "openai",
     "pathspec",
+    "prompt_toolkit",
     "pydantic",
     "pydantic_core",
+    "pygments",
     "rich",
+    "tomlkit",
     "typer",
     "sqlite3",
     "xllamacpp",
     "yaml",
     "loopwright.cli",
+    "loopwright.extensions",
     "loopwright.harness",
     "loopwright.session",
     "loopwright.testing",
@@ -136,3 +149,16 @@ def test_the_command_line_tells_the_version() -> None:
     )
 
     assert loopwright.__version__ in finished.stdout
+
+
+def test_modes_for_programs_load_nothing_of_the_terminal() -> None:
+    """What is imported for `-p`, `--mode json` and `--mode rpc`, before a model is asked."""
+    program = (
+        "import sys, loopwright.cli.run_command, loopwright.cli.opening, loopwright.cli.one_turn, "
+        "loopwright.cli.rpc.server\n"
+        "print(*[name for name in sys.modules if 'interactive' in name or 'prompt_toolkit' in name])"
+    )
+
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert (finished.stdout.strip(), finished.stderr) == ("", "")
