@@ -18,6 +18,7 @@ from .json_mode import json_line, session_line
 from .options import RunOptions
 from .render import Answer, ending_note, usage_text
 from .session_choice import NothingPicked
+from .settings import working_folder
 from .standard_input import UnreadableInput, read_piped_input, with_piped_input
 from .streams import Output, print_error, print_note
 
@@ -64,12 +65,19 @@ def _converse(options: RunOptions) -> ExitCode:
     from .interactive.run import run_interactive
 
     _ask_for_trust()
+    known = None
+    if options.sessions.pick:  # a list to choose from, while the terminal still reads lines
+        from .session_choice import choose_session
+
+        known = asyncio.run(choose_session(options.sessions, str(working_folder())))
 
     async def open_session(note: Callable[[str], object]) -> LiveSession:
         # Only now: the prompt is on the screen, and what this needs takes a moment to import.
-        from .opening import open_live
+        from .opening import open_known, open_live
 
-        return await open_live(options, note=note)
+        if known is None:
+            return await open_live(options, note=note)
+        return await open_known(options, working_folder(), known, note=note)
 
     return run_interactive(options, open_session)
 

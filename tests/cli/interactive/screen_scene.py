@@ -109,7 +109,9 @@ class Desk:
 
     async def idle(self) -> None:
         """Return when nothing goes on and the input is shown."""
-        await self.until(lambda: "ask something" in self.drawn())
+        await self.until(
+            lambda: self.lives and not self.live.working and "ask something" in self.drawn()
+        )
 
     async def ends(self) -> ExitCode:
         """Return when the program has ended, with its exit code."""

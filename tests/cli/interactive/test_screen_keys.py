@@ -262,7 +262,7 @@ async def test_history_is_searched_and_walked_and_outlives_the_program(folder: P
         await desk.idle()
         for prompt in ("the first one", "a second"):
             desk.type(prompt + ENTER)
-            await desk.until(lambda: desk.live.working or desk.model.requests)
+            await desk.until(lambda said=prompt: desk.model.requests and said in desk.asked())
             await desk.idle()
 
     async with desk_with(ScriptedModel([]), folder, history=file) as desk:
@@ -379,8 +379,13 @@ async def test_prompts_typed_in_a_rush_are_all_heard_in_their_order(folder: Path
 
 
 async def test_a_steering_message_that_comes_too_late_is_said_next(folder: Path) -> None:
-    model = ScriptedModel([Reply("First."), Reply("Second.")])
+    go_on = asyncio.Event()
 
+    async def first(_context: Context) -> Reply:
+        await go_on.wait()
+        return Reply("First.")
+
+    model = ScriptedModel([first, Reply("Second.")])
     async with desk_with(model, folder) as desk:
         await desk.idle()
         delivery = desk.conversation.screen.delivery
@@ -393,8 +398,9 @@ async def test_a_steering_message_that_comes_too_late_is_said_next(folder: Path)
 
         desk.live.steer = late  # type: ignore[method-assign, assignment]
         desk.type("begin" + ENTER)
-        await desk.until(lambda: delivery._begun)  # pyright: ignore[reportPrivateUsage]
+        await desk.until(lambda: model.requests)
         delivery.say("and this")
+        go_on.set()
         await desk.reads("Second.")
 
         assert desk.asked() == ["begin", "and this"]

@@ -265,7 +265,7 @@ class Conversation:
     def _told(self, code: ExitCode) -> ExitCode:
         """Say what is left to say on the terminal, which is as it was."""
         fault = self._fault
-        if isinstance(fault, LoopwrightError):
+        if fault is not None and _is_refusal(fault):
             raise fault
         if self._gone:
             return code
@@ -296,3 +296,12 @@ def _is_loss(error: BaseException) -> bool:
         errno.ENXIO,
         errno.EPIPE,
     )
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether *error* is told by whoever started us."""
+    if isinstance(error, LoopwrightError):
+        return True
+    from ..session_choice import NothingPicked
+
+    return isinstance(error, NothingPicked)
