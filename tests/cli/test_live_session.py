@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from loopwright.cli.live_session import LiveSession
 from loopwright.cli.options import Caps, RunOptions
-from loopwright.cli.workbench import set_up
-from loopwright.errors import AgentBusy, SessionLocked, SessionNotFound
+from loopwright.cli.setting_up import set_up
+from loopwright.errors import (
+    AgentBusy,
+    ConfigurationError,
+    SessionExists,
+    SessionLocked,
+    SessionNotFound,
+)
 from loopwright.events import AgentEvent, AgentStart, ToolExecutionStart
 from loopwright.messages import ToolResultMessage, UserMessage
 from loopwright.models import Models, Provider
+from loopwright.models.provider import Endpoint
 from loopwright.permissions import AllowAlways, AllowOnce, Answer, Deny, Question
 from loopwright.testing import Call, Reply, ScriptedModel
 
@@ -41,12 +49,17 @@ async def start(project: Path) -> AsyncIterator[Start]:
     opened: list[LiveSession] = []
 
     async def begin(
-        replies: list[Reply], *, session_id: str | None = None, fork: bool = False, **said: object
+        replies: list[Reply],
+        *,
+        session_id: str | None = None,
+        fork: bool = False,
+        prepare: Callable[[], Awaitable[Endpoint]] | None = None,
+        **said: object,
     ) -> LiveSession:
         model = ScriptedModel(replies)
         models = Models()
         models.add(Provider(id="openai", env=("OPENAI_API_KEY",)))
-        models.add(model.provider)
+        models.add(replace(model.provider, prepare=prepare))
         reference = f"{model.model.provider}/{model.model.id}"
         options = RunOptions(model=reference, **said)  # pyright: ignore[reportArgumentType]
         bench = await set_up(options, project, models=models)
@@ -73,7 +86,9 @@ def results(live: LiveSession) -> list[str]:
 def said(live: LiveSession) -> list[str]:
     """What the user said, oldest first."""
     return [
-        "".join(getattr(block, "text", "") for block in message.content)
+        message.content
+        if isinstance(message.content, str)
+        else "".join(getattr(block, "text", "") for block in message.content)
         for message in live.messages()
         if isinstance(message, UserMessage)
     ]
@@ -212,6 +227,94 @@ async def test_going_back_in_the_tree_keeps_both_branches(start: Start) -> None:
     assert sum(node.role == "user" for node in await live.outline()) == 3
 
 
+async def test_a_name_for_a_new_session_is_not_given_to_another_one(start: Start) -> None:
+    alpha = await start([Reply("One.")])
+    await alpha.rename("alpha")
+    await alpha.prompt("First.")
+    live = await start([])
+    await live.rename("bravo")
+
+    await live.open("alpha")
+
+    assert live.name == "alpha"
+    await live.rename(None)  # holds the session, and writes
+    assert [info.name for info in await live.sessions()] == [None]
+
+
+async def test_a_name_may_not_be_the_id_of_another_session(start: Start) -> None:
+    other = await start([Reply("One.")])
+    await other.prompt("First.")
+    assert other.info is not None
+    live = await start([])
+
+    with pytest.raises(SessionExists):
+        await live.rename(other.info.id)
+
+    assert live.name is None
+
+
+async def test_every_new_session_begins_with_what_the_users_agent_brought(
+    start: Start, project: Path
+) -> None:
+    (project / "mine.py").write_text(
+        "from loopwright import Agent\n"
+        "from loopwright.messages import UserMessage\n"
+        "from loopwright.testing import Reply, ScriptedModel\n"
+        'model = ScriptedModel([Reply("One."), Reply("Two.")])\n'
+        "agent = Agent(model.model, stream_fn=model.stream_fn,\n"
+        '              messages=[UserMessage("Remember: we speak French.")])\n'
+    )
+    bench = await set_up(RunOptions(agent="mine:agent"), project)
+    live = await LiveSession.start(bench)
+    await live.prompt("First.")
+
+    await live.new()
+    await live.prompt("Second.")
+
+    assert said(live) == ["Remember: we speak French.", "Second."]
+    with pytest.raises(ConfigurationError) as refused:
+        live.choose_model("openai/gpt-5")
+    assert "with a function of its own" in refused.value.message
+    assert [model.id for model in live.known_models()] == [live.agent.model.id]
+    await live.aclose()
+
+
+# -- before a run has begun --------------------------------------------------------------------
+
+
+async def forever() -> Endpoint:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def test_an_abort_while_the_model_is_started_ends_the_run_before_it_begins(
+    start: Start,
+) -> None:
+    live = await start([Reply("Never said.")], prepare=forever)
+    running = asyncio.create_task(live.prompt("Go."))
+    await asyncio.sleep(0)
+
+    await live.abort("stopped by the user")
+    result = await asyncio.wait_for(running, 30)
+
+    assert (result.stop_reason, result.stopped_by) == ("aborted", "abort")
+    assert not live.working
+    assert live.info is None  # and no empty session was left behind
+
+
+async def test_closing_while_the_model_is_started_leaves_nothing_behind(start: Start) -> None:
+    live = await start([Reply("Never said.")], prepare=forever)
+    running = asyncio.create_task(live.prompt("Go."))
+    await asyncio.sleep(0)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await live.aclose()
+
+    assert not live.working
+
+
 # -- in the middle of a run --------------------------------------------------------------------
 
 
@@ -231,6 +334,60 @@ async def test_steering_is_queued_until_the_model_is_told(start: Start) -> None:
     assert queued == [1]
     assert live.queued() == []
     assert said(live) == ["Do it.", "Rather the other one."]
+
+
+async def test_a_switch_that_is_refused_forgets_neither_queue_nor_budget(
+    start: Start, project: Path
+) -> None:
+    config = Path.home().parent / "xdg_config_home" / "loopwright"
+    config.mkdir()
+    (config / "settings.toml").write_text("[budget.session]\nmax_turns = 1\n")
+    other = await start([Reply(calls=[Call("ls", {})]), Reply("One.")])
+    live = await start([Reply("Two."), Reply("Never said.")])
+    await live.prompt("Second.")
+    await live.steer("Before the next one.")
+
+    async def listen(event: AgentEvent) -> None:
+        if isinstance(event, ToolExecutionStart):
+            assert other.info is not None
+            with pytest.raises(SessionLocked):
+                await live.open(other.info.id)
+
+    other.subscribe(listen)
+    await other.prompt("First.")
+    third = await live.prompt("Third.")
+
+    assert len(live.queued()) == 1 or "Before the next one." in said(live)
+    assert third.stop_reason == "error"
+    assert "max_turns" in (third.error_message or "")
+
+
+async def test_what_another_process_used_of_a_session_counts(start: Start) -> None:
+    config = Path.home().parent / "xdg_config_home" / "loopwright"
+    config.mkdir()
+    (config / "settings.toml").write_text("[budget.session]\nmax_turns = 2\n")
+    here = await start([Reply("One."), Reply("Never said.")])
+    await here.prompt("First.")
+    assert here.info is not None
+    elsewhere = await start([Reply("Two.")], session_id=here.info.id)
+    await elsewhere.prompt("Second.")
+
+    third = await here.prompt("Third.")
+
+    assert third.stop_reason == "error"
+
+
+async def test_two_messages_at_once_are_both_queued(start: Start) -> None:
+    live = await start([Reply(calls=[Call("ls", {})]), Reply("Done."), Reply("Done again.")])
+
+    async def listen(event: AgentEvent) -> None:
+        if isinstance(event, ToolExecutionStart):
+            await asyncio.gather(live.steer("One."), live.steer("Two."))
+
+    live.subscribe(listen)
+    await live.prompt("Do it.")
+
+    assert sorted(said(live)[1:]) == ["One.", "Two."]
 
 
 async def test_what_is_queued_can_be_taken_back(start: Start) -> None:
@@ -388,6 +545,30 @@ async def test_a_key_that_a_tool_prints_reaches_neither_the_model_nor_the_sessio
     await live.aclose()
     for file in (project.parent / "sessions").rglob("*"):
         assert b"sk-notreal-0123456789abcdef" not in file.read_bytes()
+
+
+@pytest.mark.parametrize("agent", [None, "mine:agent"])
+async def test_keys_of_models_toml_are_kept_out_as_well(
+    project: Path, monkeypatch: pytest.MonkeyPatch, agent: str | None
+) -> None:
+    monkeypatch.setenv("TEAM_KEY", "team-notreal-0123456789")
+    config = Path.home().parent / "xdg_config_home" / "loopwright"
+    config.mkdir()
+    (config / "models.toml").write_text(
+        '[providers.team]\nbase_url = "http://127.0.0.1:9/v1"\nenv = "TEAM_KEY"\nmodels = ["m"]\n'
+        '[providers.other]\nbase_url = "http://127.0.0.1:9/v1"\n'
+        'api_key = "other-notreal-0123456789"\nmodels = ["m"]\n'
+    )
+    (project / "mine.py").write_text(
+        "from loopwright import Agent\nfrom loopwright.testing import ScriptedModel\n"
+        "model = ScriptedModel([])\nagent = Agent(model.model, stream_fn=model.stream_fn)\n"
+    )
+    model = None if agent else "team/m"
+
+    bench = await set_up(RunOptions(agent=agent, model=model), project, models=Models())
+
+    hidden = bench.secrets.hide("team-notreal-0123456789 other-notreal-0123456789")
+    assert hidden == "[TEAM_KEY, not shown] [key of other, not shown]"
 
 
 # -- limits ------------------------------------------------------------------------------------

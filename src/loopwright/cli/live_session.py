@@ -3,25 +3,22 @@
 A new session is made with the first thing that is said in it, so that looking around leaves
 nothing behind. The agent stays the same when the session is changed, and so do its listeners.
 
-The session is held for writing only while something is going on in it. So a conversation that
-waits for its next line locks nobody out, and hears, when it goes on, what was said elsewhere
-meanwhile.
-
-Not here: what the agent is made of (workbench.py), showing anything, reading what the user types.
+Not here: what the agent is made of (workbench.py), who may write to the session at a time
+(held_session.py), showing anything, reading what the user types.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from .. import AbortSignal, Agent, RunResult
-from ..errors import AgentBusy, ConfigurationError, LoopwrightError, OperationOpen, SessionError
+from ..errors import AgentBusy, LoopwrightError, OperationOpen, SessionError
 from ..events import AgentEvent
 from ..loop.hooks import with_signal
 from ..loop.listeners import Listener
@@ -29,12 +26,12 @@ from ..messages import AgentMessage, ImageContent, TextContent, Usage, UserMessa
 from ..models import Model, ThinkingLevel
 from ..permissions.gate import Answer, Deny, Question
 from ..permissions.policy import Mode
-from ..session.entries import CompactionEntry, Entry, MessageEntry, new_id
+from ..session.entries import CompactionEntry, Entry, MessageEntry
 from ..session.rows import Approval, InboxItem, InboxStatus, Operation, SessionInfo
+from .beginning import Beginning
+from .held_session import HeldSession
 from .options import ExportFormat
-from .session_advice import advised
-from .session_choice import check_new_name, find_session
-from .session_store import SessionStores
+from .session_choice import find_session
 from .workbench import Workbench
 
 if TYPE_CHECKING:
@@ -42,6 +39,8 @@ if TYPE_CHECKING:
     from ..harness.harness import Harness
     from ..session.outline import OutlineNode
     from ..session.session import Session
+
+T = TypeVar("T")
 
 __all__ = ["LiveSession", "Meter"]
 
@@ -60,7 +59,7 @@ class Meter(msgspec.Struct, frozen=True):
 class LiveSession:
     """Made by `LiveSession.start`; to be closed with `aclose`."""
 
-    def __init__(self, bench: Workbench, *, keep: bool, name: str | None) -> None:
+    def __init__(self, bench: Workbench, *, keep: bool) -> None:
         self.bench = bench
         self.agent: Agent[str] = bench.agent
         self.folder: Path = bench.folder
@@ -68,19 +67,11 @@ class LiveSession:
         """What is said stays when the program ends."""
         self.on_question: Callable[[Question], Awaitable[Answer]] | None = None
         """Decides about calls that the policy asks for. None: they are refused."""
-        self._stores = SessionStores(keep=keep)
-        self._id: str | None = None
-        self._session: Session | None = None
-        """As it was when it was last held; for looking only."""
-        self._harness: Harness[str] | None = None
-        """While the session is held."""
         self._told_of_refusal = False
-        self._holders = 0
-        self._queued: list[InboxItem] = []
-        """What was queued when the session was let go of."""
-        self._name = name
-        self._opening = asyncio.Lock()
+        self._held = HeldSession(bench, keep=keep)
         self._working = False
+        self._beginning: Beginning | None = None
+        """While something has been asked for and the harness has not begun with it."""
         bench.gate.ask = self._ask
 
     @classmethod
@@ -96,15 +87,17 @@ class LiveSession:
         """Go on in the session *session_id*, or in a copy of it (*fork*); without one a new session
         is made when something is said. Without *keep* nothing is written to disk. Raises
         `SessionError`."""
-        live = cls(bench, keep=keep, name=name)
+        live = cls(bench, keep=keep)
+        held = live._held
         try:
-            store = await live._stores.there() if name is not None else None
-            if name is not None and store is not None:
-                await check_new_name(store, name, None if fork else session_id)
+            if session_id is not None and fork:
+                session_id = (await held.copy(session_id, name=name)).id
+            else:
+                await held.check_name(name, session_id)
             if session_id is not None:
-                if fork:
-                    session_id = (await live._copy(session_id, None, None)).id
-                await live._change_to(session_id)
+                await held.change_to(session_id)
+            if name is not None and not fork:
+                await held.rename(name)
         except BaseException:
             await live.aclose()
             raise
@@ -112,28 +105,25 @@ class LiveSession:
 
     async def aclose(self) -> None:
         """Let go of the session. What is going on in it stays open there."""
-        try:
-            async with self._opening:
-                await self._let_go()
-        finally:
-            await self._stores.aclose()
+        await self._held.aclose()
 
     # -- what is there -------------------------------------------------------------------------
 
     @property
     def session(self) -> Session | None:
         """For looking; None for a new session, in which nothing was said yet."""
-        return self._session
+        return self._held.session
 
     @property
     def info(self) -> SessionInfo | None:
         """What is known of the session; None as for `session`."""
-        return None if self._session is None else self._session.info
+        session = self._held.session
+        return None if session is None else session.info
 
     @property
     def name(self) -> str | None:
         """The session's, or what a new one will be called."""
-        return self._name if self._session is None else self._session.name
+        return self._held.name
 
     @property
     def working(self) -> bool:
@@ -143,15 +133,17 @@ class LiveSession:
     @property
     def unfinished(self) -> Operation | None:
         """What an earlier process left, or what waits for an approval; `resume` drives it."""
-        return None if self._session is None or self.working else self._session.operation
+        session = self._held.session
+        return None if session is None or self.working else session.operation
 
     def messages(self) -> list[AgentMessage]:
         """The branch as the model knows it: a summary in place of what was compacted."""
-        return [] if self._session is None else self._session.transcript()
+        session = self._held.session
+        return [] if session is None else session.transcript()
 
     async def entries(self) -> list[Entry]:
         """The whole branch as it is now, however often it was compacted, oldest first."""
-        return [] if self._id is None else await (await self._reading()).history()
+        return [] if self._held.id is None else await (await self._held.reading()).history()
 
     async def history(self) -> list[AgentMessage]:
         """The messages among the `entries`."""
@@ -172,7 +164,7 @@ class LiveSession:
         from ..harness.token_estimate import context_tokens, estimate_fixed
 
         model = self.agent.model
-        session = self._session
+        session = self._held.session
         if session is None:
             return Meter(None, model.context_window, Usage())
         fixed = estimate_fixed(
@@ -199,60 +191,74 @@ class LiveSession:
         """Say *text*: templates, `/skill:name` and `@files` in it are expanded, unless *expand* is
         False. Raises `LoopwrightError` if it is refused; what fails at run time is told by the
         result. *accepted* is called when the session is open and nothing was refused."""
-        async with self._work():
-            said, more = await self.bench.expand(text) if expand else (text, [])
-            async with self._held() as harness:
+        async with self._work(), AsyncExitStack() as stack:
+
+            async def begin() -> tuple[Harness[str], str, list[ImageContent]]:
+                said, more = await self.bench.expand(text) if expand else (text, [])
                 await self.bench.bring_up()
+                harness = await stack.enter_async_context(self._held.held())
                 self._check_tools(harness)
-                if accepted is not None:
-                    accepted()
-                return await harness.prompt(said, [*images, *more], request_id=request_id)
+                return harness, said, [*images, *more]
+
+            begun = await self._unless_stopped(begin)
+            if begun is None:
+                return RunResult([], "aborted", "abort")
+            harness, said, pictures = begun
+            if accepted is not None:
+                accepted()
+            return await harness.prompt(said, pictures, request_id=request_id)
 
     async def resume(self) -> RunResult[str] | None:
         """Drive what is unfinished; None if nothing is. Raises `OperationOpen` if it needs tools
         that are not here, or waits for an approval."""
-        async with self._work():
-            if self._id is None:
+        async with self._work(), AsyncExitStack() as stack:
+
+            async def begin() -> Harness[str] | None:
+                held = self._held.held_if_there()
+                harness = await stack.enter_async_context(held)
+                if harness is not None and harness.open_operation is not None:
+                    self._check_tools(harness)
+                    await self.bench.bring_up()
+                return harness
+
+            beginning = await self._unless_stopped(begin)
+            if beginning is None:
                 return None
-            async with self._held() as harness:
-                if harness.open_operation is None:
-                    return None
-                await self.bench.bring_up()
-                self._check_tools(harness)
-                return await harness.resume()
+            return await beginning.resume()
 
     async def steer(
         self, text: str, images: Sequence[ImageContent] = (), *, interrupt: bool = False
     ) -> InboxItem:
         """Say *text* in the middle of the run."""
         message = await self._message(text, images)
-        async with self._held() as harness:
+        async with self._held.held() as harness:
             return await harness.steer(message, "interrupt" if interrupt else "after_batch")
 
     async def follow_up(self, text: str, images: Sequence[ImageContent] = ()) -> InboxItem:
         """Say *text* when the run is done."""
         message = await self._message(text, images)
-        async with self._held() as harness:
+        async with self._held.held() as harness:
             return await harness.follow_up(message)
 
     def queued(self) -> list[InboxItem]:
         """What was said and not heard yet, oldest first."""
-        return self._queued if self._harness is None else self._harness.queued()
+        return self._held.queued
 
     async def withdraw(self, item_id: str) -> InboxStatus | None:
         """Take back what was queued."""
-        if self._id is None:
-            return None
-        async with self._held() as harness:
-            return await harness.withdraw(item_id)
+        async with self._held.held_if_there() as harness:
+            return None if harness is None else await harness.withdraw(item_id)
 
     async def abort(self, reason: object = None) -> None:
-        """Stop what is going on, or bring to its end as aborted what is unfinished."""
-        if self._id is None:
+        """Stop what is going on, or bring to its end as aborted what is unfinished. What was asked
+        for and has not begun yet never begins."""
+        if self._beginning is not None:
+            self._beginning.stop()
             return
         try:
-            async with self._held() as harness:
-                await harness.abort(reason)
+            async with self._held.held_if_there() as harness:
+                if harness is not None:
+                    await harness.abort(reason)
         except LoopwrightError:
             self.agent.abort(reason)  # the session cannot be told; the run is stopped anyhow
             raise
@@ -270,18 +276,21 @@ class LiveSession:
 
     def pending_approvals(self) -> list[Approval]:
         """Calls that an earlier run left waiting for somebody's word."""
-        if self._session is None:
+        session = self._held.session
+        if session is None:
             return []
-        return [a for a in self._session.approvals.values() if a.status == "pending"]
+        return [a for a in session.approvals.values() if a.status == "pending"]
 
     async def approve(self, approval: str, *, arguments: dict[str, Any] | None = None) -> Approval:
         """Let a waiting call run; then `resume`."""
-        async with self._held_existing() as harness:
+        self._held.existing()
+        async with self._held.held() as harness:
             return await harness.approve(approval, arguments=arguments, by="user")
 
     async def deny(self, approval: str, *, reason: str | None = None) -> Approval:
         """Do not let a waiting call run; then `resume`."""
-        async with self._held_existing() as harness:
+        self._held.existing()
+        async with self._held.held() as harness:
             return await harness.deny(approval, reason=reason, by="user")
 
     async def _ask(self, question: Question) -> Answer:
@@ -298,47 +307,42 @@ class LiveSession:
     # -- the tree ------------------------------------------------------------------------------
 
     async def compact(self, instructions: str | None = None) -> CompactionEntry | None:
-        """`Harness.compact`."""
-        async with self._work():
-            if self._id is None:
+        """`Harness.compact`. None as well if it was aborted before it began."""
+        async with self._work(), self._held.held_if_there() as harness:
+            if harness is None or not await self._brought_up():
                 return None
-            async with self._held() as harness:
-                await self.bench.bring_up()
-                return await harness.compact(instructions)
+            return await harness.compact(instructions)
 
     async def outline(self) -> list[OutlineNode]:
         """The tree in drawing order, as it is now."""
-        if self._id is None:
+        if self._held.id is None:
             return []
         from ..session.outline import outline
+        from .session_export import labels_of
 
-        session = await self._reading()
-        rows = await session.rows()
-        labels = {row.id: label for row in rows if (label := session.label_of(row.id))}
-        return outline(rows, session.leaf_id, labels)
+        session = await self._held.reading()
+        return outline(await session.rows(), session.leaf_id, labels_of(session))
 
     async def navigate(self, entry_id: str | None, *, summarize: bool = False) -> None:
         """Go on from another entry of the session."""
-        async with self._work(), self._held_existing() as harness:
-            if summarize:
-                await self.bench.bring_up()
+        self._held.existing()
+        async with self._work(), self._held.held() as harness:
+            if summarize and not await self._brought_up():
+                return
             await harness.navigate(entry_id, summarize=summarize)
 
     async def fork(self, entry_id: str | None = None, *, name: str | None = None) -> SessionInfo:
         """Go on in a copy: of the branch, or of what comes before *entry_id*."""
         async with self._work():
-            current = self._existing()
-            if name is not None:
-                await check_new_name(await self._stores.get(), name, None)
-            made = await self._copy(current, entry_id, name)
-            await self._change_to(made.id)
+            made = await self._held.copy(self._held.existing(), entry_id, name=name)
+            await self._held.change_to(made.id)
             return made
 
     # -- other sessions ------------------------------------------------------------------------
 
     async def sessions(self, *, everywhere: bool = False, limit: int = 50) -> list[SessionInfo]:
         """Those of this folder, or all; the last used first."""
-        store = await self._stores.there()
+        store = await self._held.stores.there()
         if store is None:
             return []
         return await store.list(cwd=None if everywhere else str(self.folder), limit=limit)
@@ -352,31 +356,20 @@ class LiveSession:
                     "this run keeps nothing and knows no other sessions (--no-session)",
                     hint=f"loopwright --session {reference}",
                 )
-            info = await find_session(await self._stores.get(), reference, str(self.folder))
-            if info.id != self._id:
-                await self._change_to(info.id)
+            info = await find_session(await self._held.stores.get(), reference, str(self.folder))
+            if info.id != self._held.id:
+                await self._held.change_to(info.id)
             return info
 
     async def new(self) -> None:
         """Go on in a new session, which is made when something is said."""
-        async with self._work(), self._opening:
-            await self._let_go()
-            self._id = self._session = self._name = None
-            self._queued = []
-            self.agent.reset()
-            self.bench.start_budget()
+        async with self._work():
+            await self._held.begin_new()
 
     async def rename(self, name: str | None) -> None:
         """Give the session a name, or take it away. Raises `SessionExists` if another session has
         it as its id."""
-        store = await self._stores.there()
-        if name is not None and store is not None:
-            await check_new_name(store, name, self._id)
-        if self._id is None:
-            self._name = name
-        else:
-            async with self._held() as harness:
-                await harness.session.set_name(name)
+        await self._held.rename(name)
 
     async def export(
         self, path: Path, form: ExportFormat | None = None, *, force: bool = False
@@ -386,10 +379,9 @@ class LiveSession:
         if it cannot be written."""
         from .session_export import export_bytes, form_of, write_whole
 
-        self._existing()
-        store = await self._stores.get()
+        session = await self._held.reading()
         target = self.folder / path
-        data = await export_bytes(store, await self._reading(), form or form_of(path))
+        data = await export_bytes(await self._held.stores.get(), session, form or form_of(path))
         await asyncio.to_thread(write_whole, target, data, force=force)
         return target
 
@@ -428,101 +420,20 @@ class LiveSession:
         finally:
             self._working = False
 
-    @asynccontextmanager
-    async def _held(self) -> AsyncGenerator[Harness[str]]:
-        """The session, held for writing; made if there is none. The last one to leave lets go."""
-        async with self._opening:
-            harness = self._harness or await self._hold()
-            self._holders += 1
+    async def _unless_stopped(self, begin: Callable[[], Awaitable[T]]) -> T | None:
+        """What *begin* gives; None if the work was aborted meanwhile."""
+        self._beginning = Beginning()
         try:
-            yield harness
+            return await self._beginning.unless_stopped(begin)
         finally:
-            async with self._opening:
-                self._holders -= 1
-                if not self._holders and harness is self._harness:
-                    await self._let_go()
+            self._beginning = None
 
-    def _held_existing(self) -> AbstractAsyncContextManager[Harness[str]]:
-        self._existing()
-        return self._held()
+    async def _brought_up(self) -> bool:
+        async def bring_up() -> bool:
+            await self.bench.bring_up()
+            return True
 
-    def _existing(self) -> str:
-        if self._id is None:
-            raise ConfigurationError("there is no session yet", hint="say something first")
-        return self._id
-
-    async def _hold(self) -> Harness[str]:
-        from ..harness.harness import Harness
-
-        create = self._id is None
-        session_id = self._id or new_id()
-        store = await self._stores.get()
-        if not create:  # else what an agent of the user's brought with it begins the session
-            self.agent.reset()
-        self.agent.session_id = session_id
-        harness = Harness.open(
-            store,
-            session_id,
-            agent=self.agent,
-            cwd=str(self.folder),
-            create=create,
-            compaction=self.bench.compaction,
-        )
-        try:
-            await harness.__aenter__()
-        except SessionError as error:
-            raise advised(error, session_id) from error
-        session, before = harness.session, self._session
-        self._harness, self._session, self._id = harness, session, session_id
-        if before is None:
-            await self.bench.count_session(session)
-        elif session.leaf_id != before.leaf_id:
-            self.bench.note(
-                "the session was gone on with elsewhere; what was said there is known here"
-            )
-        if self._name is not None:
-            await session.set_name(self._name)
-            self._name = None
-        return harness
-
-    async def _let_go(self) -> None:
-        harness, self._harness = self._harness, None
-        if harness is not None:
-            self._queued = harness.queued()
-            await harness.aclose()
-
-    async def _change_to(self, session_id: str) -> None:
-        """Hold that session for a moment, so that a refusal comes now and changes nothing."""
-        before = self._id, self._session
-        async with self._opening:
-            await self._let_go()
-            self._id, self._session, self._queued = session_id, None, []
-            self.bench.start_budget()
-        try:
-            async with self._held():
-                pass
-        except BaseException:
-            self._id, self._session = before
-            raise
-
-    async def _reading(self) -> Session:
-        """The session as it is now, for looking."""
-        from ..session.session import Session
-
-        if self._harness is not None:
-            return self._harness.session
-        return await Session.read(await self._stores.get(), self._existing())
-
-    async def _copy(self, session_id: str, entry_id: str | None, name: str | None) -> SessionInfo:
-        from ..session.fork import fork_session
-
-        return await fork_session(
-            await self._stores.get(),
-            session_id,
-            cwd=str(self.folder),
-            entry_id=entry_id,
-            name=name,
-        )
+        return await self._unless_stopped(bring_up) or False
 
     async def _message(self, text: str, images: Sequence[ImageContent]) -> UserMessage:
         said, more = await self.bench.expand(text)

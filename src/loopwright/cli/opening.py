@@ -10,9 +10,9 @@ from pathlib import Path
 from .live_session import LiveSession
 from .options import RunOptions
 from .session_choice import KnownSession, choose_session, session_title
+from .setting_up import set_up
 from .settings import working_folder
 from .streams import Output, print_note
-from .workbench import set_up
 
 __all__ = ["greeting", "open_known", "open_live", "tell_of_start"]
 

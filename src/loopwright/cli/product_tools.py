@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import Agent
 from ..errors import ConfigurationError
 from ..loop.agent_tool import AgentTool
+from ..loop.hooks import TransformContext
 from ..permissions.gate import PermissionGate
 from ..permissions.policy import Policy
 from ..permissions.rules import READING_TOOLS
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ..tools import LocalWorkspace
     from .settings_schema import AgentTable, Settings
 
-__all__ = ["TOOL_NAMES", "give_tools"]
+__all__ = ["TOOL_NAMES", "give_tools", "only_named"]
 
 TOOL_NAMES = ("read", "bash", "edit", "write", "grep", "find", "ls", "task")
 
@@ -42,10 +43,12 @@ def give_tools(
     policy: Policy,
     gate: PermissionGate,
     folder: Path,
+    transform_context: TransformContext | None = None,
 ) -> tuple[list[str], LocalWorkspace | None]:
     """Give *agent* the tools named in *wanted* (None: all), and the gate in front of them.
 
-    *more* are those of extensions. Returns the names, and what the coding tools work on. Raises
+    *more* are those of extensions. *transform_context* is what they do to what a model is shown; it
+    holds for children as well. Returns the names, and what the coding tools work on. Raises
     `ConfigurationError` for a name that no tool has.
     """
     from ..loop.tool import as_tool
@@ -74,9 +77,21 @@ def give_tools(
     ]
     chosen = [tool for tool in tools if tool.name in names]
     if "task" in names:
-        chosen.append(_task(agent, settings.agents, chosen))
+        chosen.append(_task(agent, settings.agents, chosen, transform_context))
     agent.state.tools = chosen
     return [tool.name for tool in chosen], workspace
+
+
+def only_named(
+    tools: Sequence[AgentTool[Any, Any]], names: Sequence[str]
+) -> list[AgentTool[Any, Any]]:
+    """Those of *tools* that are named. Raises `ConfigurationError` for a name that none has."""
+    known = [tool.name for tool in tools]
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigurationError(
+            f"the agent has no tool {unknown[0]!r}", hint=f"it has {', '.join(known) or 'none'}"
+        )
+    return [tool for tool in tools if tool.name in names]
 
 
 def _folders(paths: Sequence[str]) -> list[Path]:
@@ -84,7 +99,10 @@ def _folders(paths: Sequence[str]) -> list[Path]:
 
 
 def _task(
-    agent: Agent[str], described: dict[str, AgentTable], tools: Sequence[AgentTool[Any, Any]]
+    agent: Agent[str],
+    described: dict[str, AgentTable],
+    tools: Sequence[AgentTool[Any, Any]],
+    transform_context: TransformContext | None,
 ) -> AgentTool[Any, Any]:
     from ..tools.task import AgentSpec, task_tool
 
@@ -119,4 +137,7 @@ def _task(
             max_cost_usd=one.max_cost_usd,
             timeout_seconds=one.timeout_seconds,
         )
+    if transform_context is not None:
+        for spec in specs.values():
+            spec.options = {"transform_context": transform_context}
     return task_tool(specs, parent=agent)

@@ -85,13 +85,17 @@ def _hidden(value: Any, hide: Callable[[str], str]) -> tuple[Any, bool]:
     return value, False
 
 
-def known_secrets(models: Models) -> Secrets:
-    """The keys of all providers: in the environment, and those that are kept."""
+def known_secrets(every: Iterable[Models]) -> Secrets:
+    """The keys of all providers: in the environment, in files, and those that are kept."""
     named: list[tuple[str, str]] = []
-    for provider_id in models.provider_ids():
-        provider = models.get_provider(provider_id)
-        variables = () if provider is None else provider.env
-        named += [(variable, os.environ.get(variable, "")) for variable in variables]
+    for models in every:
+        for provider_id in models.provider_ids():
+            provider = models.get_provider(provider_id)
+            if provider is None:
+                continue
+            named += [(variable, os.environ.get(variable, "")) for variable in provider.env]
+            if isinstance(provider.api_key, str):
+                named.append((f"key of {provider_id}", provider.api_key))
     try:
         kept = credential_file()
         named += [(f"key of {name}", kept.key(name) or "") for name in kept.names()]

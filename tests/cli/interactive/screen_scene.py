@@ -21,7 +21,7 @@ from loopwright.cli.interactive.inline import OneWriteOutput
 from loopwright.cli.interactive.run import Conversation
 from loopwright.cli.live_session import LiveSession
 from loopwright.cli.options import RunOptions
-from loopwright.cli.workbench import set_up
+from loopwright.cli.setting_up import set_up
 from loopwright.messages import UserMessage
 from loopwright.models import default_models
 from loopwright.testing import ScriptedModel
