@@ -307,11 +307,11 @@ def test_a_lock_that_is_a_link_makes_no_file_elsewhere(world: World) -> None:
 def test_what_gives_orders_needs_trust(world: World) -> None:
     assert what_needs_trust(world.project) == []
     folder = world.project / ".loopwright"
-    (folder / "hooks").mkdir(parents=True)
+    (folder / "extensions").mkdir(parents=True)
     (folder / "skills").mkdir()
     (folder / "models.toml").touch()
     (folder / "settings.toml").symlink_to("nowhere")
 
     assert what_needs_trust(world.project) == [
-        folder / "settings.toml", folder / "models.toml", folder / "hooks",
+        folder / "settings.toml", folder / "models.toml", folder / "extensions",
     ]  # fmt: skip

@@ -23,8 +23,6 @@ MOST_NAMES = 8
 _SAYS = {
     "settings.toml": "model, permissions, extensions and the other settings",
     "models.toml": "servers that models are asked at",
-    "hooks": "programs that run before and after tools",
-    "hooks.toml": "programs that run before and after tools",
     "extensions": "Python code that runs with all your rights",
 }
 

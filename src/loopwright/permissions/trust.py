@@ -27,7 +27,7 @@ FORMAT = 1
 MOST_BYTES = 4 * 1024 * 1024
 
 PROJECT_FOLDER = ".loopwright"
-GIVES_ORDERS = ("settings.toml", "models.toml", "hooks", "hooks.toml", "extensions")
+GIVES_ORDERS = ("settings.toml", "models.toml", "extensions")
 """What in a project's `.loopwright` has a say in what this program runs or where it connects to."""
 
 

@@ -169,6 +169,26 @@ def test_shutdown_is_answered_when_all_is_closed(start: Start, tool_vendor: Tool
     assert (rest[-1]["id"], client.wait()) == (asked, 0)
 
 
+def test_a_command_of_an_extension_that_never_ends_holds_up_no_end(
+    start: Start, program: Program
+) -> None:
+    (program.folder / "stuck.py").write_text(
+        "import asyncio\n"
+        "from loopwright.extensions import Command, Extension\n"
+        "async def wait(context, argument):\n"
+        "    context.note('waiting')\n"
+        "    await asyncio.Event().wait()\n"
+        'extension = Extension("stuck", commands=[Command("wait", "waits for ever", wait)])\n'
+    )
+    client = start("--extension", "stuck.py")
+    client.send("run_command", name="wait", argument="")
+    client.until("note")
+
+    client.end_input()
+
+    assert client.wait() == 0
+
+
 def test_a_client_that_closes_its_end_ends_the_run(start: Start, tool_vendor: ToolVendor) -> None:
     held = tool_vendor.hold()
     tool_vendor.will("Once", held, *["more"] * 200, tool_vendor.hold())

@@ -273,6 +273,21 @@ def test_an_approved_call_runs(start: Start, tool_vendor: ToolVendor) -> None:
     assert client.ask("approvals") == {"approvals": []}
 
 
+def test_a_second_word_on_the_same_call_comes_too_late(
+    start: Start, tool_vendor: ToolVendor
+) -> None:
+    client = ask_for(start, tool_vendor, Call("bash", {"command": "echo hello"}))
+    request = client.until("approval_request")
+
+    first = client.send("approve", approvalId=request["approvalId"])
+    second = client.send("deny", approvalId=request["approvalId"])
+
+    assert client.response_to(first)["success"]
+    assert client.response_to(second)["error"]["kind"] == "not_found"
+    client.until("run_end")
+    assert tool_vendor.heard()[-1] == ("tool", "hello\n")
+
+
 def test_always_is_not_asked_again(start: Start, tool_vendor: ToolVendor) -> None:
     call = Call("bash", {"command": "echo hello"})
     client = ask_for(start, tool_vendor, call, call)

@@ -54,6 +54,8 @@ __all__ = ["PATIENCE_SECONDS", "PROGRAM", "Dialogue"]
 
 PATIENCE_SECONDS = 2.0
 """How long, at the end, a client may read nothing before it is given up."""
+PATIENT_ROUNDS = 2
+"""So many times an abort is given the time to work before what is left is cancelled."""
 
 ENDED = "the input ended"
 ASKED = "the client asked for the end"
@@ -285,9 +287,15 @@ class Dialogue:
         self._end(UNREAD, ExitCode.FAILED)
 
     async def _wind_down(self) -> None:
-        """Abort what is going on and wait for it. A client that reads nothing is given up."""
+        """Abort what is going on and wait for it. A client that reads nothing is given up, and so
+        is foreign code that does not end."""
         self._questions.deny_all(self._reason, for_good=True)
+        rounds = 0
         while self._work:
+            rounds += 1
+            if rounds > PATIENT_ROUNDS:
+                for task in self._work:
+                    task.cancel()
             if self._unanswered is not None:
                 self._abort_at_start = (self._reason,)
             await self._abort_late(self._reason)

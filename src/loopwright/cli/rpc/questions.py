@@ -57,10 +57,11 @@ class Questions:
 
     def get(self, approval_id: str) -> OpenQuestion | None:
         """The open question with that id, or about the call with that id."""
-        found = self._open.get(approval_id)
-        if found is not None:
-            return found
-        calls = [one for one in self._open.values() if one.question.tool_call_id == approval_id]
+        open_ones = [one for one in self._open.values() if not one.answer.done()]
+        found = [one for one in open_ones if one.id == approval_id]
+        if found:
+            return found[0]
+        calls = [one for one in open_ones if one.question.tool_call_id == approval_id]
         return calls[0] if len(calls) == 1 else None
 
     def waiting(self) -> list[Waiting]:
