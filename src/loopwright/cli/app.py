@@ -41,9 +41,9 @@ missing, 4 the session cannot be used, 130 stopped by Ctrl-C.
 
 def run_command_line(arguments: Sequence[str]) -> ExitCode:
     """Do what *arguments* say. Lets BrokenPipeError and KeyboardInterrupt through."""
-    if _is_slip(arguments):
+    if (meant := _meant_command(arguments)) is not None:
         print_error(
-            f"there is no command `session`; did you mean `loopwright sessions {arguments[1]}`?",
+            f"there is no command `{arguments[0]}`; did you mean `loopwright {meant}`?",
             hint=f"as something to say: loopwright -- {' '.join(arguments)}",
         )
         return ExitCode.USAGE
@@ -69,11 +69,32 @@ def run_command_line(arguments: Sequence[str]) -> ExitCode:
     return result if isinstance(result, ExitCode) else ExitCode.DONE
 
 
-def _is_slip(arguments: Sequence[str]) -> bool:
-    """Whether a command was meant, and nothing that should be sent to a model."""
-    if len(arguments) < 2 or arguments[0] != "session":
-        return False
-    return arguments[1] in {name for name in sessions_app() if not name.startswith("-")}
+_COMMANDS = (
+    "completion",
+    "config",
+    "demo",
+    "doctor",
+    "keys",
+    "models",
+    "sessions",
+    "trust",
+)
+
+
+def _meant_command(arguments: Sequence[str]) -> str | None:
+    """The command that was mistyped, if it was none that was typed, and nothing that anybody would
+    send to a model."""
+    if not arguments or arguments[0] in _COMMANDS:
+        return None
+    word, rest = arguments[0], list(arguments[1:])
+    if word == "session" and rest and rest[0] in set(sessions_app()):
+        return f"sessions {rest[0]}"
+    if rest and not rest[0].startswith("-"):  # several words are something to say
+        return None
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, _COMMANDS, n=1, cutoff=0.75)
+    return near[0] if near else None
 
 
 def _app() -> App:

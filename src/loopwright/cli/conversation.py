@@ -10,11 +10,14 @@ import sys
 
 from .. import __version__
 from ..errors import LoopwrightError
+from ..permissions.gate import AllowAlways, AllowOnce, Answer, Deny, Question
+from .command_names import COMMAND_NAMES
 from .exit_codes import ExitCode
 from .live_session import LiveSession
 from .one_turn import one_turn
 from .opening import greeting, open_live, tell_of_start
 from .options import RunOptions
+from .render import call_text
 from .run_command import tell_ending, text_view
 from .streams import Output, print_error, print_note
 
@@ -32,9 +35,32 @@ def converse(options: RunOptions) -> ExitCode:
             runner.run(live.aclose())
 
 
+async def _decide(question: Question) -> Answer:
+    """Ask in one line. An answer that is none of the letters is no."""
+    why = question.decision.reason
+    print_note(f"{call_text(question.tool_name, question.args)}: {why}")
+    always = f", a: always {question.rule}" if question.rule is not None else ""
+    line = await asyncio.to_thread(_read, f"y: once{always}, anything else: no> ")
+    match (line or "").strip().lower():
+        case "y" | "yes":
+            return AllowOnce()
+        case "a" if question.rule is not None:
+            return AllowAlways()
+        case _:
+            return Deny()
+
+
+def _read(prompt: str) -> str | None:
+    try:
+        return input(prompt)
+    except EOFError:
+        return None
+
+
 def _converse(
     runner: asyncio.Runner, live: LiveSession, options: RunOptions, output: Output
 ) -> ExitCode:
+    live.on_question = _decide
     tell_of_start(live)
     runner.run(live.bench.bring_up())
     model = live.agent.model
@@ -71,6 +97,9 @@ async def _answer(live: LiveSession, line: str | None, output: Output) -> ExitCo
     """One turn. What a session or a store refuses is told, and the conversation goes on."""
     try:
         said, images = (None, []) if line is None else await live.bench.expand(line)
+        if line is not None and line[1:] in COMMAND_NAMES and line[0] == "/" and said == line:
+            print_error(f"{line} needs a terminal that can move its cursor")
+            return ExitCode.FAILED
         done = await one_turn(live, said, text_view(output), images=tuple(images))
     except LoopwrightError as error:
         print_error(error.message, hint=error.hint)

@@ -9,6 +9,8 @@ Not here: what is done in the session (live_session.py).
 from __future__ import annotations
 
 import asyncio
+import itertools
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +26,7 @@ from .workbench import Workbench
 if TYPE_CHECKING:
     from ..harness.harness import Harness
     from ..session.session import Session
+    from ..session.store import SessionStore
 
 __all__ = ["HeldSession"]
 
@@ -223,10 +226,23 @@ class HeldSession:
         from ..session.fork import fork_session
 
         await self.check_name(name, None)
+        store = await self.stores.get()
+        if name is None:
+            name = await _name_of_copy(store, session_id)
         return await fork_session(
-            await self.stores.get(),
+            store,
             session_id,
             cwd=str(self._bench.folder),
             entry_id=entry_id,
             name=name,
         )
+
+
+async def _name_of_copy(store: SessionStore, session_id: str) -> str | None:
+    """Two of one name could not be told from each other."""
+    name = (await store.info(session_id)).name
+    if name is None:
+        return None
+    base = re.sub(r" \(\d+\)$", "", name)
+    taken = {info.name for info in await store.list()}
+    return next(new for n in itertools.count(2) if (new := f"{base} ({n})") not in taken)

@@ -252,6 +252,13 @@ def _choose(ground: _Ground, last: LaneConfig | None) -> Chosen:
 def _extensions(
     options: RunOptions, settings: LoadedSettings, folder: Path, *, trusted: bool
 ) -> LoadedExtensions:
+    for reference in options.extensions:
+        path, is_file, _ = reference.partition(".py")
+        if is_file and not (folder / Path(f"{path}.py").expanduser()).exists():
+            raise ConfigurationError(
+                f"there is no file {path}.py to load an extension from",
+                hint="--extension FILE.py, or MODULE:VARIABLE",
+            )
     if not options.find_extensions:
         return LoadedExtensions()
     said = settings.settings.extensions

@@ -93,8 +93,8 @@ def _nothing_chosen(models: Models, user_file: Path) -> ConfigurationError:
         for provider in with_key
     ]
     lines += [
-        f"for {provider.display_name}, set {_variables(provider)} "
-        f"and say `--model {provider.id}/...`"
+        f"for {provider.display_name}, `loopwright keys set {provider.id}` or set "
+        f"{_variables(provider)}, and say `--model {provider.id}/...`"
         for provider in known
         if not with_key and provider.id in _EXAMPLES
     ]

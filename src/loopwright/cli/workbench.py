@@ -20,8 +20,8 @@ from ..harness.resources import Resources
 from ..loop.budget import Budget
 from ..loop.budget_stream import limit
 from ..messages import ImageContent
-from ..models import Model, Models
-from ..models.auth import has_key
+from ..models import Model, Models, Provider
+from ..models.auth import key_status
 from ..permissions.gate import PermissionGate
 from ..permissions.policy import Policy
 from ..tools import LocalWorkspace
@@ -140,7 +140,7 @@ class Workbench:
             if provider is None or provider.retired:
                 continue
             ready = provider.ready is None or provider.ready()
-            if ready and has_key(provider):
+            if ready and _has_key(provider):
                 listed = {} if provider.listed is None else dict(provider.listed())
                 listed.update({model.id: model for model in provider.models})
                 found += [model for model in listed.values() if model.deprecated_on is None]
@@ -166,3 +166,12 @@ class Workbench:
             from ..harness.session_budget import count_session
 
             await count_session(self._session_budget, session)
+
+
+def _has_key(provider: Provider) -> bool:
+    """There is a key, or none is needed. Where an identity of the machine may or may not serve,
+    the vendor is only asked if it is named."""
+    if provider.ready is not None or not provider.needs_key:
+        return True
+    status = key_status(provider)
+    return status.present and bool(status.source)

@@ -100,6 +100,8 @@ class PermissionGate:
             )
         if other is not None and other.block:
             return other
+        if all(tool.name != call.tool_call.name for tool in call.context.tools):
+            return other  # there is no such tool, and nobody needs to be asked about it
         # What would be run is judged, not what was asked for.
         args = call.args if other is None or other.args is None else other.args
         verdict = await self._judge(call, args)
