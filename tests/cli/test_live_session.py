@@ -620,3 +620,24 @@ async def test_nothing_is_kept_without_a_session(start: Start, project: Path) ->
 
     assert len(live.messages()) == 2
     assert not (project.parent / "sessions").exists()
+
+
+async def test_most_of_a_key_is_hidden_where_long_output_was_cut_within_it(
+    start: Start, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "sk-notreal-0123456789abcdef"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    (project / "with_key.txt").write_text(f"the key is {key}\n")
+    flood = f"yes {key} | tr -d '\\n' | head -c 300001"
+    live = await start(
+        [Reply(calls=[Call("bash", {"command": flood})]), Reply("Ok."), Reply("Ok.")]
+    )
+    live.permission_mode = "yolo"
+
+    await live.prompt("Print it.")
+    await live.prompt("And this: @with_key.txt")
+
+    assert "the key is [OPENAI_API_KEY, not shown]" in said(live)[1]
+    for text in (*results(live), *said(live)):
+        assert key[:20] not in text
+        assert key[-20:] not in text

@@ -280,8 +280,8 @@ GIT = ["bash(git status:*)", "bash(git log:*)", "bash(npm run test)", "bash(echo
     "command",
     [
         "git status", "git  status\t-s", "'git' \"status\"", "git status && git log -3 | git status",
-        "npm run test", "echo $(git status)", "git log 2>&1 >/dev/null", "cd src && git status",
-        "cd {root}/src; git log", "CI=1 git status", "timeout 10 git status", "git log < src/a.py",
+        "npm run test", "echo $(git status)", "git log 2>&1 >/dev/null", "cd src && npm run test",
+        "cd {root}/src; npm run test", "CI=1 git status", "timeout 10 git status", "git log < src/a.py",
         "git status # done", "(git status)", "git log <<'E'\nevil\nE", "! git status &",
     ],
 )  # fmt: skip
@@ -395,7 +395,7 @@ def test_a_command_that_is_no_text_is_not_run_unasked(world: World) -> None:
 @pytest.mark.skipif(not SHELLS, reason="there is no bash")
 @settings(max_examples=800, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    before=st.sampled_from(["git status", "git status ", "git log -3", "cd src && git log ", "npm run test"]),
+    before=st.sampled_from(["git status", "git status ", "git log -3", "cd src && npm run test ", "npm run test"]),
     pieces=st.lists(st.sampled_from(PIECES), max_size=8),
 )  # fmt: skip
 def test_no_ending_makes_an_allowed_prefix_run_a_second_command(
@@ -462,3 +462,18 @@ def test_always_means_this_call_and_no_more(
     assert policy.decide(tool, args) == Decision("allow", f"the rule {str(kept)!r} allows it", kept)
     assert policy.decide("write", {"path": "README.md/x"}).effect == "ask"
     assert policy.decide("write", {"path": "src/README.md"}).effect == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cd sub && git status", "cd sub; timeout 5 git status", "(cd sub; command git status)"],
+)
+def test_git_behind_cd_is_asked_for_since_another_repository_may_give_it_orders(
+    world: World, command: str
+) -> None:
+    (world.root / "sub").mkdir(exist_ok=True)
+
+    policy = world.policy("ask", allow=["bash(git status:*)"])
+
+    assert policy.decide("bash", {"command": command}).effect == "ask"
+    assert policy.decide("bash", {"command": "git status -s"}).effect == "allow"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import shlex
+import shutil
 import signal
 import sys
 import threading
@@ -566,3 +568,19 @@ def test_signal_numbers_without_a_name_are_shown_as_they_are() -> None:
 
     assert _exit_notice(-int(signal.SIGTERM)) == "Ended by the signal SIGTERM"
     assert _exit_notice(-250) == "Ended by signal 250"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+async def test_git_takes_no_orders_from_a_repository_among_the_files(tmp_path: Path) -> None:
+    for name in ("objects", "refs/heads"):
+        (tmp_path / "sub" / name).mkdir(parents=True)
+    (tmp_path / "sub" / "HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / "sub" / "config").write_text(
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n"
+        f'\tfsmonitor = "touch {tmp_path}/obeyed; false"\n'
+    )
+
+    with contextlib.suppress(ToolError):
+        await run(bash_tool(LocalWorkspace(tmp_path)), "cd sub && git status -s")
+
+    assert not (tmp_path / "obeyed").exists()

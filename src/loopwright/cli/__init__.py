@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with *arguments*, else those of the process. Returns the exit code; what
     each one means is in exit_codes.py."""
     from .exit_codes import ExitCode
-    from .streams import drop_output, prepare_streams
+    from .streams import drop_output, prepare_streams, print_error
 
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -28,6 +28,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader has seen enough, as in `loopwright demo | head -1`. Nothing is wrong.
         drop_output()
         code = ExitCode.BROKEN_PIPE
+    except OSError as error:  # a full disk, or a terminal that is gone
+        print_error(f"the output cannot be written: {error.strerror or error}")
+        drop_output()
+        code = ExitCode.FAILED
+    except SystemExit as error:  # nothing of ours raises it
+        print_error(
+            f"a tool or an extension called sys.exit({error.code!r}) in the middle of a run",
+            hint="what was done until then is in the session; `loopwright -c` takes it up",
+        )
+        code = ExitCode.FAILED
     return int(code)
 
 

@@ -95,6 +95,11 @@ def only_named(
 
 
 def _folders(paths: Sequence[str]) -> list[Path]:
+    for path in paths:
+        if "\0" in path:
+            raise ConfigurationError(
+                f"{path!r} can be no folder", hint="see permissions.readable and .writable"
+            )
     return [Path(path).expanduser() for path in paths]
 
 

@@ -6,6 +6,7 @@ Not here: the interactive mode (interactive/run.py), the rpc mode (rpc/server.py
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -164,7 +165,9 @@ async def _ask_once(options: RunOptions, piped: str, *, says_nothing: bool) -> E
                 output.write_line_of_bytes(session_line(live.info))
 
         show = json_view(output) if as_json else text_view(output)
-        done = await one_turn(live, prompt, show, images=tuple(images), opened=opened)
+        # What tools and extensions print is no part of the answer, and would break the lines.
+        with contextlib.redirect_stdout(sys.stderr):
+            done = await one_turn(live, prompt, show, images=tuple(images), opened=opened)
         if done is None:
             return _nothing_to_say(
                 "the session has nothing unfinished, and there is nothing to say"

@@ -8,6 +8,7 @@ to a vendor: no guess is made what else may be a secret.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -22,6 +23,8 @@ from ..models.credentials import credential_file
 
 __all__ = ["Secrets", "known_secrets"]
 
+_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.I)
+
 SHORTEST = 12
 """Characters. What is shorter may be a word like any other."""
 
@@ -35,10 +38,17 @@ class Secrets:
         self._values = sorted(values.items(), key=lambda item: -len(item[0]))
 
     def hide(self, text: str) -> str:
-        """*text* without them."""
+        """*text* without them. Long output is cut before it comes here, perhaps in the middle of
+        one: most of one, from its beginning or to its end, is hidden as well."""
         for value, name in self._values:
+            shown = f"[{name}, not shown]"
             if value in text:
-                text = text.replace(value, f"[{name}, not shown]")
+                text = text.replace(value, shown)
+            most = max(SHORTEST, len(value) * 2 // 3)
+            text = _without_beginnings(text, value, most, shown)
+            # A text that ends as the value does is, backwards, one that begins so.
+            back = _without_beginnings(text[::-1], value[::-1], most, shown[::-1])
+            text = back[::-1]
         return text
 
     def after_tool_call(self, call: AfterToolCall) -> AfterToolCallResult | None:
@@ -70,6 +80,25 @@ class Secrets:
         return msgspec.structs.replace(result, content=content, details=details)
 
 
+def _without_beginnings(text: str, value: str, least: int, shown: str) -> str:
+    """*text* with *shown* in place of each longest beginning of *value* of at least *least*
+    characters."""
+    head = value[:least]
+    at = text.find(head)
+    if at < 0:
+        return text
+    parts: list[str] = []
+    start = 0
+    while at >= 0:
+        end = at + least
+        while end - at < len(value) and text[end : end + 1] == value[end - at]:
+            end += 1
+        parts += [text[start:at], shown]
+        start = end
+        at = text.find(head, start)
+    return "".join([*parts, text[start:]])
+
+
 def _hidden(value: Any, hide: Callable[[str], str]) -> tuple[Any, bool]:
     """*value*, plain data, with every text hidden; and whether that changed anything."""
     if isinstance(value, str):
@@ -96,6 +125,11 @@ def known_secrets(every: Iterable[Models]) -> Secrets:
             named += [(variable, os.environ.get(variable, "")) for variable in provider.env]
             if isinstance(provider.api_key, str):
                 named.append((f"key of {provider_id}", provider.api_key))
+            named += [
+                (f"header of {provider_id}", value.removeprefix("Bearer "))
+                for header, value in provider.headers.items()
+                if _SECRET_HEADER.search(header)
+            ]
     try:
         kept = credential_file()
         named += [(f"key of {name}", kept.key(name) or "") for name in kept.names()]

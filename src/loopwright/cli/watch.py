@@ -40,7 +40,7 @@ async def watched_run(
     stopped and has ended.
     """
     failures: list[OSError] = []
-    refused: LoopwrightError | None = None
+    refused: LoopwrightError | OSError | None = None
     ended: Watched | None = None
     async with asyncio.TaskGroup() as group:
         over = False
@@ -63,7 +63,7 @@ async def watched_run(
             with Interrupts(lambda: stop_once("stopped by the user")) as interrupts:
                 result = await run()
             ended = result, _exit_code(result, interrupts.received)
-        except LoopwrightError as error:
+        except (LoopwrightError, OSError) as error:
             refused = error  # out of the group, which would wrap it
         finally:
             over = True

@@ -94,7 +94,7 @@ class Workbench:
         )
         for told in said.notes:
             self.note(told)
-        return self.typed(said.typed) + said.attached, said.images
+        return self.typed(said.typed) + self.secrets.hide(said.attached), said.images
 
     async def bring_up(self) -> None:
         """Start what serves the model, where something must be started; what is missing for that

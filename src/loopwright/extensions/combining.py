@@ -117,7 +117,7 @@ class _Link:
             raise ExtensionFailed(self.owner, self.kind, error) from error
         except ExtensionFailed:  # of hooks that were combined before
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # nobody else's program is ended by a hook
             raise ExtensionFailed(self.owner, self.kind, error) from error
         return said
 
@@ -264,7 +264,7 @@ def _teller(
     def tell(event: Any, signal: AbortSignal) -> Awaitable[None] | None:
         try:
             waiting = listener(event, signal)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - foreign code
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - foreign code
             fault(error)
             return None
         if waiting is not None and hasattr(waiting, "__await__"):

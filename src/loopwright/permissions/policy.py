@@ -306,6 +306,8 @@ class Policy:
             name = command.words[0] if command.words else None
             if moved and name is not None and "/" in name and not os.path.isabs(name):
                 return Decision("ask", f"which {name!r} it runs depends on where cd leads")
+            if moved and name == "git":
+                return Decision("ask", "which repository git reads its orders from depends on cd")
             rule = next((r for r in self._bash_rules("allow") if _allows(r, command)), None)
             if rule is None and name is not None and not self._is_step_inside(command, moved):
                 return Decision("ask", f"no rule allows {' '.join(map(_shown, command.words))!r}")

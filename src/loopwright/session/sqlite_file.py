@@ -64,6 +64,10 @@ class DatabaseFile:
                 hint="install a newer Python, or MemoryStore() for trying things out",
             )
         path, seconds = self.path, self._busy_timeout_seconds
+        if path.exists() and not path.is_file():  # a pipe would be waited for without end
+            raise StoreUnavailable(
+                f"{path} is no regular file", hint="choose another path; it was left as it is"
+            )
         if not self.read_only:
             _make_writable_file(path)
         version = _look(path, seconds)

@@ -116,9 +116,22 @@ def bash_tool(
     return bash
 
 
+_GIT = (("safe.bareRepository", "explicit"), ("core.fsmonitor", "false"))
+
+
 def command_environment(base: Mapping[str, str]) -> dict[str, str]:
-    """*base* without secrets of this package, for a program that has no terminal."""
+    """*base* without secrets of this package, for a program that has no terminal.
+
+    git is told to take no orders from a repository that lies among a project's files: it may be
+    somebody else's, and `git status` would run what its configuration names (git-config(1),
+    safe.bareRepository and core.fsmonitor).
+    """
     kept = {name: value for name, value in base.items() if not _OUR_SECRET.fullmatch(name)}
+    known = kept.get("GIT_CONFIG_COUNT", "0")
+    first = int(known) if known.isascii() and known.isdigit() else 0
+    for place, (key, value) in enumerate(_GIT, start=first):
+        kept[f"GIT_CONFIG_KEY_{place}"], kept[f"GIT_CONFIG_VALUE_{place}"] = key, value
+    kept["GIT_CONFIG_COUNT"] = str(first + len(_GIT))
     return kept | {"TERM": "dumb"}
 
 

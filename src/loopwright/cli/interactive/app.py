@@ -39,10 +39,10 @@ from .footer import (
     queue_lines,
     status_line,
 )
-from .harmless import one_line
 from .inline import InlineApplication
 from .keys import keys_of
 from .live_area import LiveArea
+from .one_line import one_line
 from .panels import text_control, text_window
 from .screen import PickItem
 from .theme import Theme, theme_named

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from .harmless import one_line
+from .one_line import one_line
 from .paint import Painter, Run, cells, crop
 from .tool_words import call_words
 

@@ -12,25 +12,22 @@ list_commands.py).
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ... import RunResult
 from ...errors import LoopwrightError
+from ..extension_command import run_extension_command
 from . import branch_commands, list_commands, model_commands, session_commands
 from .command import BuiltIn
 from .screen import Screen
-from .session_commands import settle_unfinished
 
 if TYPE_CHECKING:
     from ...extensions import Command
     from ..live_session import LiveSession
 
-__all__ = ["BUILT_IN", "argument_words", "command_words", "run_command", "settle_unfinished"]
+__all__ = ["BUILT_IN", "argument_words", "command_words", "run_command"]
 
 _WORD = re.compile(r"/(?P<name>\S*)(?:\s+(?P<argument>.*))?\Z", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z][\w-]*(?::[\w.-]*)?\Z", re.ASCII)
@@ -127,10 +124,12 @@ async def run_command(line: str, live: LiveSession, screen: Screen) -> bool:
     name, argument = found["name"], (found["argument"] or "").strip()
     try:
         if name in BUILT_IN:
+            screen.said(line)
             await _run_built_in(BUILT_IN[name], argument, live, screen)
             return True
         command = _of_extensions(live).get(name)
         if command is not None:
+            screen.said(line)
             await _run_of_extension(command, argument, live, screen)
             return True
     except LoopwrightError as error:
@@ -138,6 +137,7 @@ async def run_command(line: str, live: LiveSession, screen: Screen) -> bool:
         return True
     if _is_text(name, live):
         return False
+    screen.said(line)
     screen.error(f"there is no command /{name}", _near(name, live))
     return True
 
@@ -196,52 +196,20 @@ def _of_extensions(live: LiveSession) -> dict[str, Command]:
     return found
 
 
-class _Context:
-    """A `CommandContext` for this program."""
-
-    def __init__(self, live: LiveSession, screen: Screen) -> None:
-        self._live = live
-        self._screen = screen
-
-    @property
-    def agent(self) -> Any:
-        return self._live.agent
-
-    @property
-    def folder(self) -> Path:
-        return self._live.folder
-
-    @property
-    def session_id(self) -> str | None:
-        return None if self._live.info is None else self._live.info.id
-
-    async def prompt(self, text: str) -> RunResult[Any]:
-        return await self._live.prompt(text)
-
-    async def steer(self, text: str) -> None:
-        await self._live.steer(text)
-
-    def note(self, text: str) -> None:
-        self._screen.note(str(text))
-
-    def set_input(self, text: str) -> None:
-        self._screen.set_input(str(text))
-
-
 async def _run_of_extension(
     command: Command, argument: str, live: LiveSession, screen: Screen
 ) -> None:
     try:
-        told: Any = command.run(_Context(live, screen), argument)
-        if inspect.isawaitable(told):
-            told = await told
+        said = await run_extension_command(
+            command, argument, live, note=screen.note, set_input=screen.set_input
+        )
     except LoopwrightError:
         raise
     except Exception as error:  # noqa: BLE001 - foreign code; the program goes on
         screen.error(f"/{command.name} failed: {type(error).__name__}: {error}")
         return
-    if told is not None:
-        screen.note(str(told))
+    if said is not None:
+        screen.note(said)
 
 
 # -- for completion ----------------------------------------------------------------------------
@@ -271,5 +239,5 @@ def argument_words(live: LiveSession, name: str, typed: str) -> Sequence[tuple[s
         return []
     try:
         return [(str(word), "") for word in command.complete(typed)]
-    except Exception:  # noqa: BLE001 - foreign code; there is nothing to complete then
+    except (Exception, SystemExit):  # noqa: BLE001 - foreign code; nothing to complete then
         return []

@@ -16,8 +16,9 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 
 from ...loop.threads import run_in_thread
 from ..prompt_message import MENTION_START, mention
-from .harmless import harmless, one_line
+from ..streams import visible
 from .matching import matcher
+from .one_line import one_line
 from .workspace_files import WorkspaceFiles
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ class PromptCompleter(Completer):
             yield Completion(
                 mention(path),
                 start_position=-length,
-                display=f"{harmless(name)}{'/' if path.endswith('/') else ''}",
-                display_meta=harmless(path),
+                display=f"{visible(name)}{'/' if path.endswith('/') else ''}",
+                display_meta=visible(path),
             )
 
     def _command_names(self, typed: str) -> Iterable[Completion]:
@@ -100,7 +101,7 @@ def _of_words(words: Words, typed: str) -> Iterable[Completion]:
         yield Completion(
             name,
             start_position=-len(typed),
-            display=harmless(name),
+            display=visible(name),
             display_meta=one_line(meaning),
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # not needed for the first drawing, which comes before all el
     from ...permissions.gate import Answer, Question
     from ...session.rows import InboxItem
     from ..live_session import LiveSession
+    from .screen import PickItem
 
 __all__ = ["Delivery", "Queued", "View"]
 
@@ -53,6 +54,12 @@ class View(Protocol):
 
     async def decide(self, question: Question) -> Answer | None:
         """Ask the user. None: no, and stop the run."""
+        ...
+
+    async def pick(
+        self, title: str, items: Sequence[PickItem], *, selected: int = 0
+    ) -> PickItem | None:
+        """Let the user choose. None: they left without choosing."""
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -91,10 +98,8 @@ class Delivery:
         """Keeps steering in the order it was typed."""
         self._run: asyncio.Task[None] | None = None
         self._accepted = False
-        """The session has the prompt: from now on a stop is the session's to record."""
+        """The session has the prompt."""
         self._begun = False
-        self._stopping = False
-        """The user wants it stopped before the session had it."""
         self._commands = 0
         self._runs = 0
         """How many have begun."""
@@ -104,7 +109,11 @@ class Delivery:
     @property
     def working(self) -> bool:
         """Something goes on that Esc would stop."""
-        return self._run is not None or (self.live is not None and self.live.working)
+        return self._is_running or (self.live is not None and self.live.working)
+
+    @property
+    def _is_running(self) -> bool:
+        return self._run is not None and not self._run.done()
 
     @property
     def busy(self) -> bool:
@@ -154,7 +163,7 @@ class Delivery:
     def _tell(self, text: str, when: When, live: LiveSession) -> None:
         if not self.working:
             self._start(lambda: live.prompt(text, accepted=self._accept), text)
-        elif self._run is not None and not self._begun:
+        elif self._is_running and not self._begun:
             self._held.append(Queued(text, when))
         else:
             self._view.spawn(self._queue(Queued(text, when), live))
@@ -228,24 +237,21 @@ class Delivery:
         except LoopwrightError as error:
             refused = True
             self._view.error(error.message, error.hint)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or self._accepted or not self._stopping:
-                raise
-            task.uncancel()
-            refused = True
-            self._view.note("stopped before it was sent")
         finally:
             self._run = None
-            self._stopping = False
             self.activity.end()
-        if result is not None:
-            self._view.ended(result)
-        if refused and text is not None and not self._accepted:
-            self._held.insert(0, Queued(text, "now"))
-        self._view.meter_changed()
         assert self.live is not None
-        stopped = refused or (result is not None and result.stop_reason in ("aborted", "error"))
+        if not self._accepted:
+            if not refused:
+                self._view.note("stopped before it was sent")
+            if text is not None:
+                self._held.insert(0, Queued(text, "now"))
+        elif result is not None:
+            self._view.ended(result)
+        elif not refused and self.live.unfinished is not None:
+            await self.stop()  # it was stopped before it went on, and the session is to know
+        self._view.meter_changed()
+        stopped = refused or result is None or result.stop_reason in ("aborted", "error")
         if not stopped and self.live.pending_approvals() and self.live.unfinished is not None:
             await self._take_up(self.live)
         else:
@@ -297,12 +303,9 @@ class Delivery:
             self._view.spawn(self.stop())
 
     async def stop(self, reason: str = STOPPED_BY_USER) -> None:
-        """Stop what goes on; returns when the session knows of it."""
+        """Stop what goes on; returns when the session knows of it. What the session has not begun
+        with never begins."""
         if self.live is None:
-            return
-        if self._run is not None and not self._accepted:
-            self._stopping = True
-            self._run.cancel()
             return
         try:
             await self.live.abort(reason)
@@ -311,8 +314,8 @@ class Delivery:
 
     async def idle(self) -> None:
         """Return when no run that was started here goes on."""
-        while self._run is not None:
-            await asyncio.wait({self._run})
+        while (run := self._run) is not None and not run.done():
+            await asyncio.wait({run})  # what it left unheard may have begun another
 
     # -- beginning -----------------------------------------------------------------------------
 
@@ -324,24 +327,34 @@ class Delivery:
         if first_prompt.strip():
             early.insert(0, Queued(first_prompt, "now"))
         self._view.meter_changed()
-        if not await self._settle(live):
-            for said in reversed(early):
-                self._view.give_back(said.text)
-            return
+        if (operation := live.unfinished) is not None:
+            self._view.note(f"an earlier process left a {operation.kind} unfinished; taking it up")
+            if not await self._take_up(live):  # what was said is not sent by itself then
+                for said in reversed(early):
+                    self._view.give_back(said.text)
+                return
         for said in early:
             self.say(said.text, said.when)
 
-    async def _settle(self, live: LiveSession) -> bool:
-        """False if what was said meanwhile should not be sent by itself."""
-        operation = live.unfinished
-        if operation is None:
-            return True
-        self._view.note(f"an earlier process left a {operation.kind} unfinished; taking it up")
-        return await self._take_up(live)
+    async def settle(self) -> None:
+        """Ask what is to become of what is unfinished in the session, if anything is."""
+        from .unfinished_work import ask_fate
+
+        live = self.live
+        if live is None or (operation := live.unfinished) is None:
+            return
+        match await ask_fate(operation.kind, self._view.pick):
+            case "taken up":
+                await self._take_up(live)
+            case "given up":
+                await self.stop("given up by the user")
+                self._view.note(f"the {operation.kind} was given up")
+            case "left":
+                self._view.note("it stays unfinished; /resume asks about it again")
 
     async def _take_up(self, live: LiveSession) -> bool:
         """Ask about what the unfinished run waits for, then drive it. False if it was given up."""
-        from .waiting_calls import decide_waiting
+        from .unfinished_work import decide_waiting
 
         try:
             if not await decide_waiting(live, self._view.decide):

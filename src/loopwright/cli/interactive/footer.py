@@ -15,7 +15,7 @@ from typing import NamedTuple
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.utils import get_cwidth
 
-from .harmless import one_line
+from .one_line import one_line
 
 __all__ = [
     "IDLE_KEYS",

@@ -9,9 +9,11 @@ Not here: searching in it (the editor of prompt_toolkit does that).
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -98,8 +100,12 @@ def _decoded(line: bytes) -> str | None:
 def _open(file: Path, flags: int) -> io.FileIO:
     """Open *file* for its owner alone, and never through a link that somebody put there."""
     nofollow = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(file, flags | nofollow | getattr(os, "O_BINARY", 0), 0o600)
+    # O_NONBLOCK: a pipe in its place must not hang us.
+    nofollow |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(file, flags | nofollow, 0o600)
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(file))
         if hasattr(os, "fchmod") and os.fstat(descriptor).st_mode & 0o077:
             os.fchmod(descriptor, 0o600)
         return os.fdopen(descriptor, "rb" if flags & 0o3 == os.O_RDONLY else "wb", buffering=0)

@@ -6,7 +6,7 @@ import base64
 import binascii
 
 from ...messages import ImageContent
-from .harmless import one_line
+from .one_line import one_line
 
 __all__ = ["image_words"]
 

@@ -16,7 +16,7 @@ import copy
 import re
 from typing import Literal, NamedTuple
 
-from .harmless import harmless
+from ..streams import visible
 from .paragraph_cut import paragraph_cut
 
 __all__ = ["Container", "Leaf", "MarkdownBlocks"]
@@ -159,7 +159,7 @@ class MarkdownBlocks:
         return line[start:]
 
     def _line_part(self, part: str) -> None:
-        text = harmless(part.removesuffix("\r")).expandtabs(4)
+        text = visible(part.removesuffix("\r")).expandtabs(4)
         if not self._in_line:
             self._in_line = True
             self._begin_line(text)

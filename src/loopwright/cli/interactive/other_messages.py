@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ...messages import AgentMessage, text_of
-from .harmless import one_line
+from .one_line import one_line
 from .paint import Painter
 from .said import Said
 

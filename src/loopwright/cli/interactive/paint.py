@@ -1,6 +1,6 @@
 """Pieces of styled text as lines for a terminal: broken at a width, with the theme's colours.
 
-This is the only place where escape sequences are written, and every piece passes `harmless` here,
+This is the only place where escape sequences are written, and every piece passes `visible` here,
 so what a model or a tool said cannot bring any of its own. Lines are broken at blanks, inside a
 word only where it is longer than a line, and beside wide characters, which know no blanks.
 
@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from .harmless import harmless
+from ..streams import visible
 from .theme import Theme
 
 __all__ = ["Painter", "Run", "cells", "crop", "plain"]
@@ -41,10 +41,10 @@ def cells(text: str) -> int:
 
 
 def crop(text: str, width: int) -> str:
-    """*text*, which is one line, harmless and cut to *width* columns, with an ellipsis where it was
+    """*text*, which is one line, made visible and cut to *width* columns, with an ellipsis where it was
     cut. At least one column is taken."""
     width = max(width, 1)
-    text = harmless(text[: 4 * width + 400]).expandtabs(4)  # some characters take no column
+    text = visible(text[: 4 * width + 400]).expandtabs(4)  # some characters take no column
     if len(text) <= width and cells(text) <= width:
         return text
     from rich.cells import get_character_cell_size
@@ -92,19 +92,19 @@ class Painter:
     def line(self, runs: Iterable[Run]) -> str:
         """*runs* as they are, in one line."""
         if self._plain:
-            return "".join([harmless(run.text) for run in runs]).rstrip()
+            return "".join([visible(run.text) for run in runs]).rstrip()
         pieces: list[str] = []
         for text, styles in runs:
             code = self._codes.get(styles)
             if code is None:
                 code = self._codes[styles] = self._code(styles)
-            text = harmless(text)
+            text = visible(text)
             pieces.append(f"\x1b[{code}m{text}\x1b[0m" if code and text else text)
         return "".join(pieces)
 
     def broken(self, runs: Sequence[Run], width: int) -> list[list[Run]]:
         """*runs* in lines of at most *width* columns, at least one line."""
-        runs = [Run(_spaces(harmless(run.text)), run.styles) for run in runs]
+        runs = [Run(_spaces(visible(run.text)), run.styles) for run in runs]
         return _slices(runs, list(_breaks(plain(runs), max(width, 1))))
 
     def _code(self, styles: tuple[str, ...]) -> str:

@@ -16,8 +16,9 @@ from prompt_toolkit.layout import AnyContainer, HSplit, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 
+from ..streams import visible
 from .footer import Fragments
-from .harmless import harmless, one_line
+from .one_line import one_line
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
@@ -107,7 +108,7 @@ class ConfirmPanel:
     def __init__(self, question: str) -> None:
         self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         keys = KeyBindings()
-        asked = harmless(question).strip()
+        asked = visible(question).strip()
 
         @keys.add("y", eager=True)
         @keys.add("Y", eager=True)

@@ -20,9 +20,10 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.utils import get_cwidth
 
+from ..streams import visible
 from .footer import cut
-from .harmless import harmless, one_line
 from .matching import fits_words
+from .one_line import one_line
 from .screen import PickItem
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ class Picker:
         columns = get_app().output.get_size().columns
         count = sum(1 for index in self._shown if not self._items[index].pinned)
         place = f"  {min(self._place + 1, count)}/{count}" if count else ""
-        typed = cut(harmless(self._query), max(columns - 2, 8))
+        typed = cut(visible(self._query), max(columns - 2, 8))
         head: StyleAndTextTuples = [("class:prompt", cut(self._title, columns))]
         if self._query:
             head = [("class:prompt", cut(f"{self._title}: ", columns // 2)), ("", f"{typed}▏")]
@@ -223,9 +224,7 @@ class Picker:
     def _line(self, index: int, columns: int, *, is_current: bool) -> StyleAndTextTuples:
         item = self._items[index]
         before = (
-            ""
-            if self._query.strip()
-            else " " * item.indent + harmless(item.lead).replace("\n", " ")
+            "" if self._query.strip() else " " * item.indent + visible(item.lead).replace("\n", " ")
         )
         # A deep tree must not push its words off the screen.
         before = before[-(columns // 3) :] if len(before) > columns // 3 else before

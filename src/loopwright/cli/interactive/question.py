@@ -23,8 +23,9 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.utils import get_cwidth
 
 from ...permissions.gate import AllowAlways, AllowOnce, Answer, Deny, Question
+from ..streams import visible
 from .footer import Fragments, cut
-from .harmless import harmless, one_line
+from .one_line import one_line
 from .panels import settle, text_control
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def full_text(question: Question) -> str:
     lines = argument_lines(question.tool_name, question.args)
     told = [f"{one_line(question.tool_name)}:", *(f"  {text}" for _, text in lines)]
     if question.rule is not None:
-        told.append(f"always would allow: {harmless(str(question.rule))}")
+        told.append(f"always would allow: {visible(str(question.rule))}")
     return "\n".join(told)
 
 
@@ -220,7 +221,7 @@ def _plain(args: Mapping[str, Any]) -> Lines:
     lines: Lines = []
     for key, value in args.items():
         if isinstance(value, str):
-            first, *rest = harmless(value).split("\n")
+            first, *rest = visible(value).split("\n")
             lines.append(("", f"{one_line(key)}: {first}"))
             lines += [("", f"  {line}") for line in rest]
         else:
@@ -230,7 +231,7 @@ def _plain(args: Mapping[str, Any]) -> Lines:
 
 
 def _text(text: str, style: str, before: str = "") -> Lines:
-    return [(style, f"{before}{line}") for line in harmless(text).rstrip("\n").split("\n")]
+    return [(style, f"{before}{line}") for line in visible(text).rstrip("\n").split("\n")]
 
 
 def _bounded(lines: Lines, width: int, room: int) -> list[Fragments]:

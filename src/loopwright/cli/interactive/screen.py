@@ -35,6 +35,10 @@ class PickItem:
 class Screen(Protocol):
     """What draws. Every method is called on the event loop's own thread."""
 
+    def said(self, text: str) -> None:
+        """Show *text* as what the user typed. Not for what is sent: that comes as an event."""
+        ...
+
     def note(self, text: str) -> None:
         """Tell the user *text*, of one or more lines, in the stream of what was said."""
         ...
@@ -56,6 +60,11 @@ class Screen(Protocol):
 
     async def confirm(self, question: str) -> bool:
         """Let the user say yes or no. Leaving without an answer is no."""
+        ...
+
+    async def settle_unfinished(self) -> None:
+        """Have the user say what is to become of what an earlier process left in the session, and
+        begin with it. Nothing if it left nothing."""
         ...
 
     def set_input(self, text: str) -> None:

@@ -17,7 +17,7 @@ from .command import no_such_choice
 from .screen import PickItem, Screen
 
 if TYPE_CHECKING:
-    from ...session.rows import Approval, SessionInfo
+    from ...session.rows import SessionInfo
     from ..live_session import LiveSession
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "name_session",
     "new_session",
     "resume",
-    "settle_unfinished",
     "show_session",
 ]
 
@@ -49,13 +48,15 @@ async def resume(argument: str, live: LiveSession, screen: Screen) -> None:
     before = live.info
     info = await live.open(reference)
     if before is not None and before.id == info.id:
-        screen.note("you are in that session already")
+        if live.unfinished is None:
+            screen.note("you are in that session already")
+        await screen.settle_unfinished()
         return
     screen.redraw()
     screen.note(f"going on with {session_title(info, 60)} ({info.entries} entries, {info.id})")
     if info.cwd and info.cwd != str(live.folder):
         screen.note(f"it is about {info.cwd}; tools go on working in {live.folder}")
-    await settle_unfinished(live, screen)
+    await screen.settle_unfinished()
 
 
 async def _pick_session(live: LiveSession, screen: Screen) -> str | None:
@@ -96,47 +97,6 @@ def age(milliseconds: int, now: float | None = None) -> str:
             count = int(seconds // length)
             return f"{count} {unit} ago" if count else "just now"
     return local_time(milliseconds)
-
-
-async def settle_unfinished(live: LiveSession, screen: Screen) -> None:
-    """Ask what is to become of what an earlier process left in the session; nothing if there is
-    nothing. What is taken up is driven to its end."""
-    operation = live.unfinished
-    if operation is None:
-        return
-    picked = await screen.pick(
-        f"an earlier {operation.kind} was left unfinished",
-        [
-            PickItem("take it up", "it goes on where it stopped", value="resume"),
-            PickItem("give it up", "what it did stays", value="abort"),
-        ],
-    )
-    if picked is None:
-        screen.note("it stays unfinished; nothing can be said here before that is settled")
-    elif picked.value == "abort":
-        await live.abort("given up by the user")
-        screen.note(f"the {operation.kind} was given up")
-    else:
-        for approval in live.pending_approvals():
-            await _decide(approval, live)
-        await live.resume()
-
-
-async def _decide(approval: Approval, live: LiveSession) -> None:
-    """Have the user asked about a call as if it came now."""
-    from ...permissions.gate import Deny, Question
-    from ...permissions.policy import Decision
-
-    if live.on_question is None:
-        return
-    why = Decision("ask", "an earlier process left this call waiting for your word")
-    answer = await live.on_question(
-        Question(approval.tool_call_id, approval.tool_name, approval.arguments, why, None)
-    )
-    if isinstance(answer, Deny):
-        await live.deny(approval.id, reason=answer.reason or None)
-    else:
-        await live.approve(approval.id)
 
 
 # -- /new, /name -------------------------------------------------------------------------------

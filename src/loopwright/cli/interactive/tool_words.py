@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from ..render import call_text
-from .harmless import one_line
+from .one_line import one_line
 
 __all__ = ["call_words"]
 
