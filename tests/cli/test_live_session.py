@@ -641,3 +641,83 @@ async def test_most_of_a_key_is_hidden_where_long_output_was_cut_within_it(
     for text in (*results(live), *said(live)):
         assert key[:20] not in text
         assert key[-20:] not in text
+
+
+# -- agents of the user's ----------------------------------------------------------------------
+
+OWN_AGENT = """
+from loopwright import Agent
+from loopwright.testing import Call, Reply, ScriptedModel
+
+def look() -> str:
+    \"\"\"Look.\"\"\"
+    return "seen"
+
+def explode() -> str:
+    \"\"\"Explode.\"\"\"
+    return "boom"
+
+model = ScriptedModel([Reply(calls=[Call("explode")]), Reply("Done.")])
+agent = Agent(model.model, stream_fn=model.stream_fn, tools=[look, explode],
+              system_prompt="You are mine.")
+"""
+
+
+async def own(project: Path, **said: object) -> LiveSession:
+    (project / "own.py").write_text(OWN_AGENT)
+    options = RunOptions(agent="own.py:agent", **said)  # pyright: ignore[reportArgumentType]
+    return await LiveSession.start(await set_up(options, project, models=Models()))
+
+
+async def test_options_hold_for_an_agent_of_the_users_as_well(project: Path) -> None:
+    live = await own(project, thinking="high", tools=("look",), append_system_prompt=("Be brief.",))
+
+    assert live.thinking_level == "high"
+    assert [tool.name for tool in live.agent.state.tools] == ["look"]
+    assert live.agent.state.system_prompt == "You are mine.\n\nBe brief."
+    await live.aclose()
+
+
+async def test_a_tool_that_an_agent_has_not_is_refused_by_name(project: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no tool 'dance'"):
+        await own(project, tools=("dance",))
+
+
+async def test_the_calls_of_an_agent_of_the_users_are_asked_for(project: Path) -> None:
+    live = await own(project)
+    asked: list[str] = []
+
+    async def answer(question: Question) -> Answer:
+        asked.append(question.tool_name)
+        return Deny("not today")
+
+    live.on_question = answer
+    result = await live.prompt("Go.")
+
+    assert asked == ["explode"]
+    assert result.text == "Done."
+    assert "not today" in results(live)[0]
+    await live.aclose()
+
+
+async def test_a_call_of_a_tool_that_is_not_there_asks_nobody(start: Start) -> None:
+    live = await start([Reply(calls=[Call("dance", {})]), Reply("Sorry.")])
+
+    async def answer(_question: Question) -> Answer:
+        raise AssertionError("asked")
+
+    live.on_question = answer
+    await live.prompt("Dance.")
+
+    assert "No tool is named 'dance'" in results(live)[0]
+
+
+async def test_a_copy_has_a_name_of_its_own(start: Start) -> None:
+    live = await start([Reply("One.")])
+    await live.rename("my talk")
+    await live.prompt("First.")
+
+    first = await live.fork()
+    second = await live.fork()
+
+    assert (first.name, second.name) == ("my talk (2)", "my talk (3)")
