@@ -557,7 +557,7 @@ async def test_keys_of_models_toml_are_kept_out_as_well(
     (config / "models.toml").write_text(
         '[providers.team]\nbase_url = "http://127.0.0.1:9/v1"\nenv = "TEAM_KEY"\nmodels = ["m"]\n'
         '[providers.other]\nbase_url = "http://127.0.0.1:9/v1"\n'
-        'api_key = "other-notreal-0123456789"\nmodels = ["m"]\n'
+        'api_key = "other-unreal-9876543210"\nmodels = ["m"]\n'
     )
     (project / "mine.py").write_text(
         "from loopwright import Agent\nfrom loopwright.testing import ScriptedModel\n"
@@ -567,7 +567,7 @@ async def test_keys_of_models_toml_are_kept_out_as_well(
 
     bench = await set_up(RunOptions(agent=agent, model=model), project, models=Models())
 
-    hidden = bench.secrets.hide("team-notreal-0123456789 other-notreal-0123456789")
+    hidden = bench.secrets.hide("team-notreal-0123456789 other-unreal-9876543210")
     assert hidden == "[TEAM_KEY, not shown] [key of other, not shown]"
 
 
