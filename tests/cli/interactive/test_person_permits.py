@@ -87,7 +87,7 @@ def test_a_rule_that_denies_is_not_asked_about_and_holds_in_every_mode(
     assert "needs your word" not in told
     assert there(screen.folder, "kept")
     assert there(screen.folder, "made")
-    refused = [text for role, text in actor.said() if role == "tool"][0]
+    refused = next(text for role, text in actor.said() if role == "tool")
     assert "the rule 'bash(rm:*)'" in refused
     assert "settings.toml" in refused
 
