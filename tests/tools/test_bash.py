@@ -28,6 +28,7 @@ from loopwright.loop.tool import AgentTool, ToolContext
 from loopwright.messages import ToolResultMessage
 from loopwright.signals import AbortController, AbortSignal
 from loopwright.testing import Call, Reply, ScriptedModel
+from loopwright.tools import coding_tools
 from loopwright.tools.bash import bash_tool, command_environment
 from loopwright.tools.local_workspace import LocalWorkspace
 from loopwright.tools.memory_workspace import MemoryWorkspace
@@ -584,3 +585,35 @@ async def test_git_takes_no_orders_from_a_repository_among_the_files(tmp_path: P
         await run(bash_tool(LocalWorkspace(tmp_path)), "cd sub && git status -s")
 
     assert not (tmp_path / "obeyed").exists()
+
+
+async def test_an_aborted_run_keeps_what_its_command_had_printed(root: Path) -> None:
+    call = Call("bash", {"command": "echo first; echo second; touch there; sleep 60"})
+    model = ScriptedModel([Reply(calls=[call])])
+    agent = Agent(model.model, stream_fn=model.stream_fn, tools=[bash_tool(LocalWorkspace(root))])
+    running = asyncio.create_task(agent.prompt("Go."))
+    await until(lambda: (root / "there").exists())
+
+    agent.abort("enough")
+    result = await running
+
+    message = result.messages[2]
+    assert isinstance(message, ToolResultMessage)
+    assert "first\nsecond\n" in message.content[0].text  # pyright: ignore[reportAttributeAccessIssue]
+    assert "Operation aborted" in message.content[0].text  # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def test_calls_that_change_something_keep_the_order_of_the_reply(root: Path) -> None:
+    calls = [
+        Call("write", {"path": "n.txt", "content": "new\n"}),
+        Call("edit", {"path": "n.txt", "edits": [{"oldText": "new", "newText": "newer"}]}),
+        Call("bash", {"command": "cat n.txt"}),
+    ]
+    model = ScriptedModel([Reply(calls=calls), Reply("Done.")])
+    agent = Agent(model.model, stream_fn=model.stream_fn, tools=coding_tools(LocalWorkspace(root)))
+
+    result = await agent.prompt("Go.")
+
+    last = result.messages[4]
+    assert isinstance(last, ToolResultMessage)
+    assert last.content[0].text == "newer\n"  # pyright: ignore[reportAttributeAccessIssue]

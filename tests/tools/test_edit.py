@@ -436,7 +436,7 @@ async def test_an_edit_of_a_large_file_lets_the_loop_run(tmp_path: Path) -> None
 
     assert result.details["firstChangedLine"] == 400_001
     assert (tmp_path / "big").read_bytes()[-9:] == b"The End\r\n"
-    assert longest < 0.5
+    assert longest < 2
 
 
 def test_a_large_replacement_is_diffed_in_reasonable_time() -> None:

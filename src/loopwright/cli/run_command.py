@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .. import RunResult
+from ..errors import ConfigurationError
 from ..events import AgentEvent
 from .exit_codes import ExitCode
 from .json_mode import json_line, session_line
@@ -99,7 +100,10 @@ def _ask_for_trust() -> None:
     except EOFError:
         answer = ""
     if answer.strip().lower() in ("y", "yes"):
-        trust_folder(None)
+        try:
+            trust_folder(None)
+        except ConfigurationError as error:  # home, for one: the project is passed over
+            print_error(error.message, hint=error.hint)
 
 
 def _serve(options: RunOptions) -> ExitCode:

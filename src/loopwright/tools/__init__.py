@@ -54,6 +54,9 @@ def coding_tools(
 ) -> list[AgentTool[Any, Any]]:
     """All coding tools on *workspace*; without `bash` if that is not on disk.
 
+    The calls of one reply run side by side only if all of them just read: what changes files and
+    what may look at the change keep the order in which the model asked.
+
     `grep` shows nothing of files for which *hidden* is true, as `Policy.hides` is for those that
     may not be read. *bash_timeout*, in seconds, holds for commands whose call names none; None lets
     them run for ever.

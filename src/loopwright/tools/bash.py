@@ -69,7 +69,13 @@ def bash_tool(
     """
     files = files if files is not None else OutputFiles()
 
-    @tool(name="bash", label="Bash", description=_DESCRIPTION, replay="never")
+    @tool(
+        name="bash",
+        label="Bash",
+        description=_DESCRIPTION,
+        replay="never",
+        execution_mode="sequential",  # the next call of the reply builds on what it did
+    )
     async def bash(
         command: str, timeout: float | None = None, *, ctx: ToolContext
     ) -> AgentToolResult:

@@ -74,7 +74,7 @@ def edit_tool(workspace: Workspace) -> EditTool:
             text += f" {which} matched only with quotes, dashes or blanks made alike."
         return AgentToolResult([TextContent(text)], details=details)
 
-    return EditTool(edit, label="Edit")
+    return EditTool(edit, label="Edit", execution_mode="sequential")
 
 
 class EditTool(FunctionTool[[str, list[EditSpec]], Any]):

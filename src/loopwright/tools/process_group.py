@@ -106,17 +106,22 @@ class _Group:
         threading.Thread(target=self._watch, daemon=True, name="loopwright-process").start()
         forget = abort.on_abort(lambda: self._settle("abort"))
         timer = None if timeout is None else self._loop.call_later(timeout, self._settle, "timeout")
-        cancelled: asyncio.CancelledError | None = None
+        cancelled: list[asyncio.CancelledError] = []
         try:
             async with asyncio.TaskGroup() as tasks:
                 reader = tasks.create_task(pipe.read())
                 try:
                     how = await self._end
                 except asyncio.CancelledError as error:
-                    cancelled, how = error, "abort"
-                if how != "exit":
-                    await self._stop()
-                await self._drain(pipe, reader)
+                    cancelled.append(error)
+                    how = "abort"
+                ending = tasks.create_task(self._wind_down(how, pipe, reader))
+                # The loop cancels right behind its signal, perhaps when this has been heard.
+                while not ending.done():
+                    try:
+                        await asyncio.wait([ending])
+                    except asyncio.CancelledError as error:
+                        cancelled.append(error)
                 reader.cancel()
         finally:
             forget()
@@ -124,12 +129,24 @@ class _Group:
                 timer.cancel()
         left = how == "exit" and await self._leaves_others()
         self._finished = True
-        if cancelled is not None:
-            task = asyncio.current_task()
-            if not abort.aborted or task is None:
-                raise cancelled
-            task.uncancel()  # the loop aborts and cancels in one go; the answer to both is a result
+        task = asyncio.current_task()
+        if cancelled and (task is None or not abort.aborted):
+            raise cancelled[0]
+        for _ in cancelled:  # the loop aborts and cancels; the answer to both is a result
+            assert task is not None
+            task.uncancel()
         return Ended(how, self._reap(), self._process.pid if left else None)
+
+    async def _wind_down(
+        self,
+        how: Literal["exit", "timeout", "abort"],
+        pipe: _Pipe,
+        reader: asyncio.Task[None],
+    ) -> None:
+        """End what has not ended, and read what it left in the pipe. Takes at most two seconds."""
+        if how != "exit":
+            await self._stop()
+        await self._drain(pipe, reader)
 
     def bury(self) -> None:
         """The last act, whatever happened: kill what did not end in order, and reap the leader."""

@@ -37,4 +37,4 @@ def write_tool(workspace: Workspace) -> FunctionTool[[str, str], Any]:
             [TextContent(text)], details={"bytes": len(data), "created": created}
         )
 
-    return FunctionTool(write, label="Write")
+    return FunctionTool(write, label="Write", execution_mode="sequential")
