@@ -23,6 +23,8 @@ class ListScreen:
     """A `Screen` whose user answers as the test says: the beginning of a label, or None for Esc."""
 
     def __init__(self) -> None:
+        self.typed: list[str] = []
+        self.settled = 0
         self.notes: list[str] = []
         self.errors: list[tuple[str, str | None]] = []
         self.answers: list[str | None] = []
@@ -34,6 +36,12 @@ class ListScreen:
         self.theme = ""
         self.thinking_toggles = 0
         self.left = False
+
+    def said(self, text: str) -> None:
+        self.typed.append(text)
+
+    async def settle_unfinished(self) -> None:
+        self.settled += 1
 
     def note(self, text: str) -> None:
         self.notes.append(text)

@@ -6,7 +6,7 @@ import asyncio
 import io
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +32,7 @@ TIMEOUT_SECONDS = 20.0
 
 ENTER, ESCAPE, ALT_ENTER, ALT_UP = "\r", "\x1b", "\x1b\r", "\x1b\x1b[A"
 CTRL_C, CTRL_D, CTRL_J, CTRL_O, CTRL_R, CTRL_T = "\x03", "\x04", "\n", "\x0f", "\x12", "\x14"
-SHIFT_TAB, UP = "\x1b[Z", "\x1b[A"
+DOWN, SHIFT_TAB, TAB, UP = "\x1b[B", "\x1b[Z", "\t", "\x1b[A"
 
 
 def paste(text: str) -> str:
@@ -132,6 +132,8 @@ async def desk_with(
     tools: Iterable[str] | None = None,
     keep: bool = True,
     setting_up: Callable[[], Any] | None = None,
+    again: Sequence[str] = (),
+    named_model: str | None = None,
 ) -> AsyncIterator[Desk]:
     """*setting_up* is awaited before the session is opened."""
     lives: list[LiveSession] = []
@@ -163,6 +165,8 @@ async def desk_with(
             input=pipe,
             output=output,
             first_prompt=first_prompt,
+            again=again,
+            model=named_model,
         )
         holding = asyncio.create_task(conversation.hold())
         desk = Desk(conversation, model, written, size, pipe, holding, lives)

@@ -196,20 +196,30 @@ async def test_a_command_of_an_extension_gets_its_argument_and_the_session(start
     assert argument_words(front.live, "deploy", "us") == [("us-east", "")]
 
 
-async def test_a_command_that_raises_costs_only_itself(start: Start) -> None:
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (ZeroDivisionError("by nothing"), "ZeroDivisionError: by nothing"),
+        (SystemExit(3), "RuntimeError: it called sys.exit(3)"),
+    ],
+    ids=repr,
+)
+async def test_a_command_that_raises_costs_only_itself(
+    start: Start, fault: BaseException, told: str
+) -> None:
     front = await start()
 
     def broken(context: CommandContext, argument: str) -> str:
-        raise ZeroDivisionError("by nothing")
+        raise fault
 
     def no_words(typed: str) -> list[str]:
-        raise ZeroDivisionError
+        raise fault
 
     extend(front, Command("broken", "raises", broken, no_words))
 
     assert await front.type("/broken")
 
-    assert front.screen.errors == [("/broken failed: ZeroDivisionError: by nothing", None)]
+    assert front.screen.errors == [(f"/broken failed: {told}", None)]
     assert list(argument_words(front.live, "broken", "")) == []
 
 

@@ -13,8 +13,6 @@ from tests.cli.interactive.command_scene import Front, Start, scene
 
 from loopwright.cli.interactive.session_commands import age
 from loopwright.events import MessageUpdate
-from loopwright.loop.tool import tool
-from loopwright.permissions import AllowOnce, Answer, Deny, Question
 from loopwright.testing import Call, Reply
 
 
@@ -105,69 +103,23 @@ async def test_a_session_that_is_open_elsewhere_is_marked_and_refused(start: Sta
     assert len(front.screen.errors) == 1
 
 
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [("take", None), ("give", "the run was given up"), (None, "it stays unfinished; nothing")],
-)
-async def test_what_was_left_unfinished_is_taken_up_or_given_up_as_the_user_says(
-    start: Start, answer: str | None, told: str | None
-) -> None:
-    @tool
-    async def wait() -> str:
-        """Wait."""
-        waiting.set()
-        await asyncio.sleep(3600)
-        return "done"
-
-    waiting = asyncio.Event()
-    left = await start(Reply(calls=[Call("wait")]))
-    left.live.agent.state.tools = [*left.live.agent.state.tools, wait]
-    left.live.permission_mode = "yolo"
-    run = asyncio.create_task(left.live.prompt("Wait for it."))
-    await waiting.wait()
-    known = session_id(left)
-    await left.live.aclose()
-    await asyncio.gather(run, return_exceptions=True)
-    front = await start("Gone on.")
-    front.live.agent.state.tools = [*front.live.agent.state.tools, wait]
-
-    await front.type(f"/resume {known}", answer)
-
-    assert front.screen.errors == []
-    assert front.screen.picks[0][0] == "an earlier run was left unfinished"
-    assert (front.live.unfinished is None) == (answer is not None)
-    if told:
-        assert front.screen.notes[-1].startswith(told)
-    else:
-        assert "Gone on." in str(front.live.messages()[-1])
-
-
-@pytest.mark.parametrize("answer", [AllowOnce(), Deny("not now")])
-async def test_a_call_that_waits_for_a_decision_is_asked_about_before_the_run_goes_on(
-    start: Start, tmp_path: Path, answer: Answer
+async def test_resume_has_what_was_left_unfinished_settled_also_in_this_session(
+    start: Start,
 ) -> None:
     left = await start(Reply(calls=[Call("write", {"path": "a.txt", "content": "x"})]))
     left.live.bench.gate.ask = None  # calls are parked where nobody can be asked
     await left.live.prompt("Write it.")
     known = session_id(left)
     await left.live.aclose()
-    front = await start("Gone on.")
-    asked: list[str] = []
+    front = await start()
 
-    async def ask(question: Question) -> Answer:
-        asked.append(question.tool_name)
-        return answer
-
-    front.live.on_question = ask
-
-    await front.type(f"/resume {known}", "take")
+    await front.type(f"/resume {known}")
+    first = front.screen.settled
+    await front.type(f"/resume {known}")
 
     assert front.screen.errors == []
-    assert asked == ["write"]
-    assert front.live.unfinished is None
-    assert (tmp_path / "project" / "a.txt").exists() == (answer == AllowOnce())
-    assert ("not now" in str(front.live.messages())) == (answer != AllowOnce())
-    assert "Gone on." in str(front.live.messages()[-1])
+    assert (first, front.screen.settled) == (1, 2)
+    assert not [note for note in front.screen.notes if "in that session already" in note]
 
 
 async def test_a_new_session_says_how_to_get_back(start: Start) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
 from tests.cli.conftest import Program, Terminal
 from tests.cli.interactive.acting_vendor import ActingVendor, ToolCall
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-import pytest
 from tests.cli.interactive.acting_vendor import ActingVendor, Thinking, ToolCall, Used
 from tests.cli.interactive.person_scene import (
     Start,
@@ -180,10 +179,6 @@ def test_escape_stops_a_reply_and_a_command_with_all_of_its_processes(
     assert [role for role, _ in heard].count("tool") == 1
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the loop cancels the tool at once and answers for it, so what bash had said is lost",
-)
 def test_what_a_stopped_command_had_said_stays_and_the_model_hears_it(
     tmux: Start, actor: ActingVendor
 ) -> None:

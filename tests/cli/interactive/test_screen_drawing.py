@@ -16,9 +16,12 @@ from tests.cli.interactive.screen_scene import CTRL_O, ENTER, Desk, desk_with, f
 
 from loopwright.cli.exit_codes import ExitCode
 from loopwright.errors import ConfigurationError
+from loopwright.models import Model
 from loopwright.testing import Call, Reply, ScriptedModel
 
 __all__ = ["folder"]
+
+OTHER = Model("toy", "other", "scripted")
 
 
 def resize(desk: Desk, columns: int, rows: int) -> None:
@@ -45,6 +48,12 @@ async def test_the_live_area_fits_the_screen_while_much_is_written(
     assert max(heights) <= rows
 
 
+def timers(loop: asyncio.AbstractEventLoop) -> list[asyncio.TimerHandle]:
+    """What is going to happen by itself."""
+    planned: list[asyncio.TimerHandle] = loop._scheduled  # type: ignore[attr-defined]
+    return [timer for timer in planned if not timer.cancelled()]
+
+
 async def test_many_events_make_few_drawings_and_silence_makes_none(folder: Path) -> None:
     model = ScriptedModel([Reply("word " * 1_500, chunk_size=5, delay=0.0001)])
 
@@ -58,12 +67,10 @@ async def test_many_events_make_few_drawings_and_silence_makes_none(folder: Path
         await desk.until(lambda: not desk.live.working)
         await desk.idle()
         drawings, seconds = app.frames - before, loop.time() - begun
-        await asyncio.sleep(0.3)  # the last animation
-        quiet = app.frames
-        await asyncio.sleep(0.5)
+        # Nothing is drawn again if nothing is going to happen: no timer is left.
+        await desk.until(lambda: not timers(loop))
 
         assert drawings <= 25 * seconds + 3
-        assert app.frames == quiet
 
 
 async def test_a_resize_is_followed_at_once(folder: Path) -> None:
@@ -229,3 +236,37 @@ async def test_a_signal_stops_the_run_and_closes_the_session(
         await again.idle()
 
         assert again.live.unfinished is None
+
+
+@pytest.mark.parametrize(
+    ("again", "named", "chosen", "told"),
+    [
+        ((), None, None, "loopwright --session {id}"),
+        (("--agent", "my agent.py:agent"), None, None,
+         "loopwright --agent 'my agent.py:agent' --session {id}"),
+        ((), "scripted/scripted", None, "loopwright --model scripted/scripted --session {id}"),
+        ((), "scripted/scripted", OTHER, "loopwright --session {id}"),
+    ],
+    ids=["as it is", "an agent", "a model", "another model since then"],
+)  # fmt: skip
+async def test_the_end_says_how_to_go_on(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    again: tuple[str, ...],
+    named: str | None,
+    chosen: Model | None,
+    told: str,
+) -> None:
+    model = ScriptedModel([Reply("Hello.")])
+
+    async with desk_with(model, folder, again=again, named_model=named) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.reads("Hello.")
+        await desk.idle()
+        if chosen is not None:
+            desk.live.agent.model = chosen
+        info = desk.live.info
+
+    assert info is not None
+    assert f"to go on with this session: {told.format(id=info.id)}\n" in capsys.readouterr().err

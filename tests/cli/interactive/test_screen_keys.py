@@ -14,9 +14,11 @@ from tests.cli.interactive.screen_scene import (
     CTRL_J,
     CTRL_R,
     CTRL_T,
+    DOWN,
     ENTER,
     ESCAPE,
     SHIFT_TAB,
+    TAB,
     UP,
     desk_with,
     folder,
@@ -319,6 +321,112 @@ async def test_escape_closes_a_list_and_lets_the_run_go_on(folder: Path) -> None
         await desk.sees("steer it")
 
         assert desk.live.working
+
+
+async def test_enter_sends_a_command_that_is_written_out_or_the_only_one_meant(
+    folder: Path,
+) -> None:
+    async with desk_with(ScriptedModel([]), folder) as desk:
+        await desk.idle()
+        desk.type("/help")
+        await desk.sees("> /help")
+        desk.type(ENTER)
+        await desk.reads("› /help\n")
+        desk.type("/thinking")
+        await desk.sees("thinking-display")
+        desk.type(TAB + ENTER)  # chosen is what stands there
+        await desk.reads("› /thinking\n")
+        desk.type(ESCAPE)
+        await desk.sees("> ask something")
+        desk.type("/sess")
+        await desk.sees("tell what is known")
+        desk.type(TAB)
+        await desk.until(lambda: desk.input() == "/session")
+        desk.type(ENTER)
+        await desk.reads("› /session\n")
+
+        assert desk.input() == ""
+
+
+async def test_enter_takes_a_file_that_is_chosen_and_sends_nothing(folder: Path) -> None:
+    (folder / "notes.txt").write_text("x")
+
+    async with desk_with(ScriptedModel([]), folder) as desk:
+        await desk.idle()
+        desk.type("see @not")
+        await desk.sees("notes.txt")
+        desk.type(DOWN + ENTER)
+        await desk.until(lambda: desk.input() == "see @notes.txt")
+        desk.type(" and")
+        await desk.sees("> see @notes.txt and")
+
+
+async def test_a_command_is_shown_before_what_it_says_and_text_only_once(folder: Path) -> None:
+    async with desk_with(ScriptedModel([Reply("Hm.")]), folder) as desk:
+        await desk.idle()
+        desk.type("/permissions read-only" + ENTER)
+        await desk.until(lambda: desk.live.permission_mode == "read-only")
+        desk.type("/nonsense" + ENTER)
+        await desk.reads("there is no command")
+        desk.type("// a comment" + ENTER)
+        await desk.reads("Hm.")
+
+    printed = desk.printed()
+    assert printed.index("› /permissions read-only") < printed.index("read-only", 200)
+    assert printed.index("› /nonsense") < printed.index("there is no command /nonsense")
+    assert printed.count("› // a comment") == 1
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_escape_before_the_session_has_the_prompt_gives_it_back(
+    folder: Path, times: int
+) -> None:
+    beginning = asyncio.Event()
+
+    async def wait_forever() -> None:
+        beginning.set()
+        await asyncio.Event().wait()
+
+    async with desk_with(ScriptedModel([Reply("Heard.")]), folder) as desk:
+        await desk.idle()
+        bring_up = desk.live.bench.bring_up
+        desk.live.bench.bring_up = wait_forever  # type: ignore[method-assign]
+        desk.type("precious words" + ENTER)
+        await beginning.wait()
+        for _ in range(times):
+            desk.conversation.screen.escape()
+        await desk.until(lambda: desk.input() == "precious words")
+        requests = len(desk.model.requests)
+        desk.live.bench.bring_up = bring_up  # type: ignore[method-assign]
+        desk.type(ENTER)
+        await desk.reads("Heard.")
+
+    assert requests == 0
+    assert desk.printed().count("stopped before it was sent") == 1
+
+
+async def test_enter_and_ctrl_c_in_one_go_send_nothing(folder: Path) -> None:
+    async with desk_with(ScriptedModel([]), folder) as desk:
+        await desk.idle()
+        desk.type("precious words" + ENTER + CTRL_C)
+        await desk.until(lambda: desk.input() == "precious words")
+
+        assert not desk.model.requests
+
+
+async def test_waiting_for_a_run_that_was_cancelled_before_it_began_ends(folder: Path) -> None:
+    async with desk_with(ScriptedModel([]), folder) as desk:
+        await desk.idle()
+        delivery = desk.conversation.screen.delivery
+        delivery.say("never")
+        run = delivery._run  # pyright: ignore[reportPrivateUsage]
+        assert run is not None
+        run.cancel()
+
+        async with asyncio.timeout(5):
+            await delivery.idle()
+
+        assert not delivery.working
 
 
 async def test_a_refused_prompt_comes_back_into_the_input(folder: Path) -> None:

@@ -11,14 +11,18 @@ from tests.cli.interactive.screen_scene import (
     CTRL_C,
     ENTER,
     ESCAPE,
+    SHIFT_TAB,
     desk_with,
     folder,
 )
 
+from loopwright.cli.interactive import permission_questions
+from loopwright.cli.interactive.proposed_change import change_lines
 from loopwright.cli.interactive.question import argument_lines, full_text, question_rows
 from loopwright.messages import ToolResultMessage
 from loopwright.permissions import Decision, Question, parse_rule
 from loopwright.testing import Call, Reply, ScriptedModel
+from loopwright.tools import LocalWorkspace
 
 __all__ = ["folder"]
 
@@ -30,11 +34,10 @@ def question(tool: str, args: dict[str, Any], rule: str | None = None) -> Questi
     return Question("call_1", tool, args, Decision("ask", "no rule allows it"), allowed)
 
 
-def drawn(asked: Question, columns: int, rows: int) -> list[str]:
+def drawn(asked: Question, columns: int, rows: int, *, edits: bool = False) -> list[str]:
     lines = argument_lines(asked.tool_name, asked.args)
-    return [
-        "".join(piece[1] for piece in row) for row in question_rows(asked, lines, columns, rows)
-    ]
+    shown = question_rows(asked, lines, columns, rows, edits=edits)
+    return ["".join(piece[1] for piece in row) for row in shown]
 
 
 def told(model: ScriptedModel) -> list[str]:
@@ -60,6 +63,15 @@ def test_a_question_fits_the_screen_with_all_its_answers(columns: int, rows: int
         assert answer in text
 
 
+def test_letting_all_edits_pass_fits_a_small_screen_as_well() -> None:
+    asked = question("write", {"path": "a.py", "content": "x\n" * 500}, "write(./a.py)")
+
+    shown = drawn(asked, 40, 10, edits=True)
+
+    assert len(shown) <= 8
+    assert "s all edits from now on (auto-edit)" in "\n".join(shown)
+
+
 def test_the_end_of_a_long_command_is_shown_and_v_shows_the_middle() -> None:
     command = "echo begin;" + " " * 9_000 + "rm -rf hidden;" + " " * 9_000 + "echo end"
     asked = question("bash", {"command": command})
@@ -69,14 +81,15 @@ def test_the_end_of_a_long_command_is_shown_and_v_shows_the_middle() -> None:
     assert "echo begin" in shown
     assert "echo end" in shown
     assert "more, v shows all of it" in shown
-    assert "rm -rf hidden" in full_text(asked)
+    assert "rm -rf hidden" in full_text(asked, argument_lines("bash", asked.args))
 
 
 def test_what_a_terminal_would_obey_is_made_visible() -> None:
     evil = "\x1b[2J\x1b]0;title\x07\u202etxt.exe\rover"
     asked = question("\x1b[31mtool", {"command": evil, "\x1b[2Jkey": evil, "more": {"x": evil}})
 
-    shown = "\n".join(drawn(asked, 80, 24)) + full_text(asked)
+    lines = argument_lines(asked.tool_name, asked.args)
+    shown = "\n".join(drawn(asked, 80, 24)) + full_text(asked, lines)
 
     assert not any(ord(char) < 32 and char != "\n" for char in shown)
     assert "\u202e" not in shown
@@ -264,3 +277,166 @@ async def test_leaving_during_a_question_lets_nothing_run(folder: Path) -> None:
         await desk.ends()
 
     assert not (folder / "made").exists()
+
+
+# -- what would change -------------------------------------------------------------------------
+
+
+async def test_an_edit_is_asked_for_with_its_place_in_the_file(folder: Path) -> None:
+    (folder / "a.txt").write_text("".join([f"line {number}\n" for number in range(1, 31)]))
+    edits = [
+        {"oldText": "line 4\n", "newText": "four\n"},
+        {"oldText": "line 20", "newText": "\u202etwenty"},
+    ]
+    model = ScriptedModel(
+        [Reply("", calls=[Call("edit", {"path": "a.txt", "edits": edits})]), Reply(".")]
+    )
+
+    async with desk_with(model, folder, rows=40) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("edit needs your word")
+        rows = desk.rows()
+        desk.type("y")
+        await desk.idle()
+
+    first = next(index for index, row in enumerate(rows) if row == "  a.txt") + 1
+    assert rows[first : first + 13] == [
+        "   2   line 2",
+        "   3   line 3",
+        "   4 - line 4",
+        "   4 + four",
+        "   5   line 5",
+        "   6   line 6",
+        "     ...",
+        "  18   line 18",
+        "  19   line 19",
+        "  20 - line 20",
+        "  20 + \\u202etwenty",
+        "  21   line 21",
+        "  22   line 22",
+    ]
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"twice\ntwice\n", b"twice\0", b"twice" + b"x" * 2**20], ids=str
+)
+async def test_an_edit_that_does_not_fit_is_asked_for_as_it_is(
+    folder: Path, content: bytes | None
+) -> None:
+    if content is not None:
+        (folder / "a.txt").write_bytes(content)
+    args = {"path": "a.txt", "edits": [{"oldText": "twice", "newText": "new"}]}
+
+    assert await change_lines(LocalWorkspace(folder), "edit", args) is None
+    assert await change_lines(None, "edit", args) is None
+
+
+async def test_a_file_is_written_anew_or_over_what_it_holds(folder: Path) -> None:
+    (folder / "a.txt").write_text("one\ntwo\n")
+    workspace = LocalWorkspace(folder)
+
+    async def shown(path: str, content: str) -> list[str]:
+        lines = await change_lines(workspace, "write", {"path": path, "content": content})
+        return [text for _, text in lines or []]
+
+    assert await shown("b.txt", "x\n") == ["b.txt", "new file", "+ x"]
+    assert await shown("a.txt", "one\n2\n") == ["a.txt", "1   one", "2 - two", "2 + 2"]
+    assert await shown("a.txt", "one\ntwo\n") == ["a.txt", "nothing would change"]
+    assert await shown("../a.txt", "x") == []
+    assert await shown("a.txt", "x" * (2**20 + 1)) == []
+
+
+# -- modes -------------------------------------------------------------------------------------
+
+
+def writing(*names: str) -> Reply:
+    return Reply("", calls=[Call("write", {"path": name, "content": "x"}) for name in names])
+
+
+async def test_a_mode_that_allows_the_call_settles_the_question(folder: Path) -> None:
+    model = ScriptedModel([writing("one"), Reply("Done.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("write needs your word")
+        desk.type(SHIFT_TAB)
+        await desk.reads("Done.")
+
+        assert desk.live.permission_mode == "auto-edit"
+        assert (folder / "one").exists()
+
+
+async def test_passing_through_a_mode_settles_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(permission_questions, "MODE_STANDS_SECONDS", 0.05)
+    model = ScriptedModel([Reply("", calls=[TOUCH]), Reply("Done.")])
+    modes: list[str] = []
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("bash needs your word")
+        desk.type(SHIFT_TAB * 3)  # past yolo
+        await desk.sees("  read-only")
+        settled = [task for task in asyncio.all_tasks() if "_settle_by_mode" in repr(task)]
+        await asyncio.wait(settled)
+        modes.append(desk.live.permission_mode)
+        still_asked = "bash needs your word" in desk.drawn()
+        desk.type("n")
+        await desk.reads("Done.")
+
+    assert len(settled) == 3
+    assert modes == ["read-only"]
+    assert still_asked
+    assert not (folder / "made").exists()
+
+
+async def test_s_lets_this_and_all_later_edits_pass(folder: Path) -> None:
+    model = ScriptedModel([writing("one", "two"), writing("three"), Reply("Done.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("s all edits from now on (auto-edit)")
+        desk.type("s")
+        await desk.reads("Done.")
+
+        assert desk.live.permission_mode == "auto-edit"
+        assert all((folder / name).exists() for name in ("one", "two", "three"))
+
+
+async def test_all_edits_are_no_answer_to_a_command(folder: Path) -> None:
+    model = ScriptedModel([Reply("", calls=[TOUCH]), Reply("Done.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("bash needs your word")
+        seen = desk.drawn()
+        desk.type("sn")
+        await desk.reads("Done.")
+
+        assert "all edits" not in seen
+        assert desk.live.permission_mode == "ask"
+    assert not (folder / "made").exists()
+    assert "bash touch made · not allowed" in desk.printed()
+
+
+async def test_while_one_of_two_calls_that_run_side_by_side_is_asked_about_both_wait(
+    folder: Path,
+) -> None:
+    calls = [Call("read", {"path": f"../{name}"}) for name in ("one", "two")]
+    model = ScriptedModel([Reply("", calls=calls), Reply("Done.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("· read ../one · waiting for your word")
+        desk.type("y")
+        await desk.sees("· read ../two · waiting for your word")
+        await desk.sees("· read ../one · waiting\n")
+        desk.type("y")
+        await desk.reads("Done.")

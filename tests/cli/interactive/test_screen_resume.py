@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.interactive.screen_scene import ENTER, ESCAPE, desk_with, folder
+import pytest
+from tests.cli.interactive.screen_scene import DOWN, ENTER, ESCAPE, desk_with, folder
 
 from loopwright import Agent
 from loopwright.cli.session_store import writing_sessions
@@ -28,7 +29,7 @@ async def left_waiting(folder: Path, *names: str) -> str:
     )
     async with writing_sessions() as store, Harness.open(store, agent=agent) as harness:
         await harness.prompt("Touch them.")
-        assert len(harness.pending_approvals) == len(names)
+        assert harness.pending_approvals
         return harness.session.id
 
 
@@ -62,6 +63,72 @@ async def test_escape_gives_the_waiting_run_up(folder: Path) -> None:
         await desk.reads("Something else.")
 
         assert unfinished is None
+        assert not (folder / "one").exists()
+
+
+@pytest.mark.parametrize("answer", ["y", "eNot that one." + ENTER])
+async def test_resume_takes_up_what_waits_and_asks_about_it(folder: Path, answer: str) -> None:
+    session = await left_waiting(folder, "one")
+    model = ScriptedModel([Reply("Gone on.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type(f"/resume {session}" + ENTER)
+        await desk.sees("take it up")
+        desk.type(ENTER)
+        await desk.sees("  touch one")
+        desk.type(answer)
+        await desk.reads("Gone on.")
+        await desk.idle()
+
+        assert (folder / "one").exists() is (answer == "y")
+        assert desk.live.unfinished is None
+    if answer != "y":
+        assert "bash touch one · not allowed" in desk.printed()
+        assert "bash was not run: the user said: Not that one." in desk.printed()
+
+
+async def test_escape_at_the_question_after_resume_gives_the_run_up(folder: Path) -> None:
+    session = await left_waiting(folder, "one")
+    model = ScriptedModel([Reply("Something else.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type(f"/resume {session}" + ENTER)
+        await desk.sees("take it up")
+        desk.type(ENTER)
+        await desk.sees("  touch one")
+        desk.type(ESCAPE)
+        await desk.until(lambda: desk.live.unfinished is None)
+        await desk.idle()
+        desk.type("Do this then." + ENTER)
+        await desk.reads("Something else.")
+
+    assert "error" not in desk.printed()
+    assert not (folder / "one").exists()
+
+
+@pytest.mark.parametrize(
+    ("moves", "told", "stays"),
+    [
+        (DOWN, "the run was given up", False),
+        (DOWN + DOWN, "it stays unfinished", True),
+    ],
+    ids=["given up", "left"],
+)
+async def test_resume_gives_it_up_or_leaves_it_if_the_user_says_so(
+    folder: Path, moves: str, told: str, stays: bool
+) -> None:
+    session = await left_waiting(folder, "one")
+
+    async with desk_with(ScriptedModel([]), folder) as desk:
+        await desk.idle()
+        desk.type(f"/resume {session}" + ENTER)
+        await desk.sees("take it up")
+        desk.type(moves + ENTER)
+        await desk.reads(told)
+
+        assert (desk.live.unfinished is not None) is stays
         assert not (folder / "one").exists()
 
 

@@ -266,15 +266,69 @@ def test_it_is_given_out_once() -> None:
     assert view.done
 
 
-def test_the_whole_result_is_bounded_but_not_folded() -> None:
+def test_of_a_very_long_result_the_middle_is_left_out_since_its_end_says_where_there_is_more() -> (
+    None
+):
     view = running("bash", {"command": "x"})
-    view.ends(result("\n".join([f"{n}" for n in range(5_000)])), failed=False)
+    view.ends(result("\n".join([f"{n}" for n in range(5_000)]) + "\n[Cut.]"), failed=False)
 
     rows = view.whole(60)
 
     assert rows[1] == "  0"
-    assert rows[2_000] == "  1999"
-    assert rows[2_001] == "  … 3,000 more lines"
+    assert rows[1_000:1_003] == ["  999", "  … 3,001 more lines", "  4001"]
+    assert rows[-1] == "  [Cut.]"
+
+
+def test_of_a_stopped_command_stays_what_it_had_shown() -> None:
+    view = running("bash", {"command": "make"})
+    view.progresses(update("".join([f"line {n}\n" for n in range(100)])))
+
+    view.ends(result("Operation aborted"), failed=True)
+
+    rows = view.take(60)
+    assert rows[:2] == ["✗ bash make · stopped", "  … 89 earlier lines"]
+    assert rows[-2:] == ["  line 99", "  Operation aborted"]
+    assert len(view.whole(60)) == 102
+
+
+def test_what_a_command_says_of_its_own_stop_is_said_once() -> None:
+    view = running("bash", {"command": "make"})
+    view.progresses(update("line\n"))
+
+    view.ends(result("line\n\n[Operation aborted: …]", {"aborted": True}), failed=True)
+
+    assert view.take(60) == ["✗ bash make · stopped", "  line", "", "  [Operation aborted: …]"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bash was not run: the user said no. Do not try to get round this.",
+        "The call of 'bash' was not approved and not run.",
+    ],
+)
+def test_a_call_that_was_refused_has_not_failed(text: str) -> None:
+    rows = ended("bash", {"command": "make"}, text, failed=True)
+
+    assert rows[0] == "✗ bash make · not allowed"
+
+
+def test_the_time_of_a_question_is_not_the_tools() -> None:
+    clock = Clock()
+    view = running("own", {}, clock)
+
+    clock.now = 2.0
+    view.waits("waiting for your word")
+    clock.now = 100.0
+    waiting = view.live(60, 5)
+    view.waits("waiting")
+    clock.now = 200.0
+    view.goes_on()
+    clock.now = 203.0
+    view.ends(result("x"), failed=False)
+
+    assert waiting == ["· own · waiting for your word"]
+    assert view.take(60)[0] == "✓ own · 5.0 s"
 
 
 def test_a_huge_result_is_not_taken_apart() -> None:

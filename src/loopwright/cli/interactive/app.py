@@ -36,6 +36,7 @@ from .footer import (
     cut,
     footer_line,
     hint_line,
+    measure,
     queue_lines,
     status_line,
 )
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
     from ...permissions.gate import Answer, Question
     from ..live_session import LiveSession
+    from .permission_questions import PermissionQuestions
 
 __all__ = ["InteractiveScreen"]
 
@@ -90,13 +92,16 @@ class InteractiveScreen:
         self.transcript = Transcript(theme, color=not theme.plain)
         self.delivery = Delivery(self)
         self.footer = Footer(folder=shown_path(folder))
+        self._folder = folder
         self._spawn = spawn
-        self._theme = theme
         self._on_leave = on_leave
         self._stop_process = stop_process
         self._above: list[str] = []
         """Printed before what the transcript has finished."""
-        self.asking = Asking(changed=self.changed, focus=self._focus, is_typing=self._is_typing)
+        self.asking = Asking(
+            changed=self.changed, focus=self._focus, typing_seconds=self._typing_seconds
+        )
+        self._questions: PermissionQuestions | None = None
         self._last_key = 0.0
         self._ctrl_c_at = 0.0
         self._hint = ""
@@ -105,7 +110,7 @@ class InteractiveScreen:
         self._size = Size(24, 80)
         self._queued: list[tuple[bool, str]] = []
         self._live = LiveArea()
-        self.editor = Editor(history, rows=lambda: self._size.rows, placeholder=self._placeholder)
+        self.editor = Editor(history, size=lambda: self._size, placeholder=self._placeholder)
         self.app = InlineApplication(
             Layout(self._root(), focused_element=self.editor.window),
             style=theme.prompt_toolkit(),
@@ -206,20 +211,20 @@ class InteractiveScreen:
         live = self.delivery.live
         if live is None:
             return
-        model, meter, footer = live.agent.model, live.meter(), self.footer
-        footer.model = f"{model.provider}/{model.id}"
-        footer.thinking = live.thinking_level
-        footer.mode = live.permission_mode
-        footer.context_tokens, footer.context_window = meter.context_tokens, meter.context_window
-        usage = meter.usage
-        footer.taken = usage.input + usage.cache_read + usage.cache_write
-        footer.written, footer.cost = usage.output, usage.cost.total
+        measure(self.footer, live)
         self.changed()
 
     # -- what commands and the delivery ask for (screen.Screen, delivery.View) -------------------
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._spawn(work)
+
+    def said(self, text: str) -> None:
+        self.transcript.said(text)
+        self.changed()
+
+    async def settle_unfinished(self) -> None:
+        await self.delivery.settle()
 
     def note(self, text: str) -> None:
         self.transcript.note(text)
@@ -258,7 +263,7 @@ class InteractiveScreen:
         return await self.asking.confirm(question)
 
     async def decide(self, question: Question) -> Answer | None:
-        return await self.asking.decide(question, self.note)
+        return None if self._questions is None else await self._questions.decide(question)
 
     async def ask(self, question: Question) -> Answer:
         """What the permission gate asks; it is closed when the run is stopped."""
@@ -278,8 +283,10 @@ class InteractiveScreen:
         self.app.layout.focus(window or self.editor.window)
         self.app.vi_state.input_mode = InputMode.INSERT
 
-    def _is_typing(self) -> bool:
-        return bool(self.editor.text) and time.monotonic() - self._last_key < TYPING_SECONDS
+    def _typing_seconds(self) -> float:
+        if not self.editor.text:
+            return 0.0
+        return max(0.0, self._last_key + TYPING_SECONDS - time.monotonic())
 
     def redraw(self) -> None:
         live = self.delivery.live
@@ -299,8 +306,17 @@ class InteractiveScreen:
         """The session is open: show what was said in it, and go on."""
         from .commands import argument_words, command_words
         from .completion import PromptCompleter
+        from .permission_questions import PermissionQuestions
 
         self.delivery.live = live
+        self._questions = PermissionQuestions(
+            live,
+            self.asking,
+            self.transcript,
+            note=self.note,
+            mode_changed=self.meter_changed,
+            spawn=self._spawn,
+        )
         self.editor.completer = PromptCompleter(
             live.folder,
             lambda: command_words(live),
@@ -321,7 +337,7 @@ class InteractiveScreen:
 
     def set_theme(self, name: str) -> None:
         theme = theme_named(name)
-        self._theme = self.transcript.theme = theme
+        self.transcript.theme = theme
         self.app.style = theme.prompt_toolkit()
         self.changed()
 
@@ -335,12 +351,23 @@ class InteractiveScreen:
     def _note_typing(self, _buffer: object) -> None:
         self._last_key = time.monotonic()
         self._ctrl_c_at = 0.0  # twice is without anything in between
+        if not self.editor.text:
+            self.asking.look_again()
 
     # -- keys (keys.Actions) -------------------------------------------------------------------
 
     @property
     def at_input(self) -> bool:
         return self.asking.shown is None and not self.editor.searching
+
+    @property
+    def at_question(self) -> bool:
+        if self._questions is None:
+            return False
+        from .question import QuestionPanel
+
+        panel = self.asking.shown
+        return isinstance(panel, QuestionPanel) and not panel.saying_why
 
     @property
     def working(self) -> bool:
@@ -362,6 +389,9 @@ class InteractiveScreen:
 
     def new_line(self) -> None:
         self.editor.new_line()
+
+    def paste(self, text: str) -> None:
+        self.editor.paste(text, self._folder)
 
     def take_back(self) -> None:
         self._spawn(self.delivery.take_back())
@@ -396,18 +426,13 @@ class InteractiveScreen:
         columns = self.app.output.get_size().columns
         text = self.transcript.expand_last(columns)
         if text:
-            self._print(lambda _columns: text)
+            self._print(lambda _columns: f"\n{text}")
         else:
             self._say_hint("no tool has said anything yet")
 
     def next_permission_mode(self) -> None:
-        from ...permissions.policy import MODES
-
-        live = self.delivery.live
-        if live is not None:
-            live.permission_mode = MODES[(MODES.index(live.permission_mode) + 1) % len(MODES)]
-            self.footer.mode = live.permission_mode
-            self.changed()
+        if self._questions is not None:
+            self._questions.next_mode()
 
     def clear_screen(self) -> None:
         self.app.renderer.clear()

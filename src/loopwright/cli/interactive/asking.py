@@ -7,20 +7,19 @@ Not here: how each of them looks (picker.py, panels.py, question.py).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .panels import ConfirmPanel, Panel, TextPanel
 from .screen import PickItem
 
 if TYPE_CHECKING:
-    from ...permissions.gate import Answer, Question
+    from ...permissions.gate import Answer
+    from .question import QuestionPanel
 
 __all__ = ["Asking"]
 
 T = TypeVar("T")
-
-LOOK_AGAIN_SECONDS = 0.1
 
 
 class Asking:
@@ -31,15 +30,16 @@ class Asking:
         *,
         changed: Callable[[], None],
         focus: Callable[[Any], None],
-        is_typing: Callable[[], bool],
+        typing_seconds: Callable[[], float],
     ) -> None:
-        """*focus* gives the keys to a window, None to the input; *is_typing* says whether the user
-        is in the middle of a word."""
+        """*focus* gives the keys to a window, None to the input; *typing_seconds* says for how long
+        the user, who is typing, is not to be asked; 0 if they type nothing."""
         self._changed = changed
         self._focus = focus
-        self._is_typing = is_typing
+        self._typing_seconds = typing_seconds
         self._open: list[tuple[Panel, Any]] = []
         self._question = asyncio.Lock()
+        self._look_again = asyncio.Event()
 
     @property
     def shown(self) -> Panel | None:
@@ -65,17 +65,27 @@ class Asking:
         panel = ConfirmPanel(question)
         return await self._show(panel, panel.container, panel.done)
 
-    async def decide(self, question: Question, show_all: Callable[[str], None]) -> Answer | None:
-        """Ask about a call, when nothing else is asked. None: no, and stop the run. Being
-        cancelled closes the question."""
-        from .question import QuestionPanel
-
+    async def decide(self, make: Callable[[], Awaitable[QuestionPanel]]) -> Answer | None:
+        """Ask about a call, when nothing else is asked; *make* is called then. None: no, and stop
+        the run. Being cancelled closes the question."""
         async with self._question:
-            # A list the user looks at is not taken away, and what they type is no answer.
-            while self._open or self._is_typing():  # noqa: ASYNC110 - time is what is waited for
-                await asyncio.sleep(LOOK_AGAIN_SECONDS)
-            panel = QuestionPanel(question, show_all=show_all)
+            await self._until_free()
+            panel = await make()
             return await self._show(panel, panel.container, panel.done)
+
+    def look_again(self) -> None:
+        """The user may not be typing any more."""
+        self._look_again.set()
+
+    async def _until_free(self) -> None:
+        """A list the user looks at is not taken away, and what they type is no answer."""
+        while (pause := self._typing_seconds()) > 0 or self._open:
+            self._look_again.clear()
+            try:
+                async with asyncio.timeout(None if self._open else pause):
+                    await self._look_again.wait()
+            except TimeoutError:
+                continue
 
     async def _show(self, panel: Panel, window: Any, done: asyncio.Future[T]) -> T:
         entry = (panel, window)
@@ -85,6 +95,7 @@ class Asking:
             return await done
         finally:
             self._open.remove(entry)
+            self._look_again.set()
             self._refocus()
 
     def _refocus(self) -> None:

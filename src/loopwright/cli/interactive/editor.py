@@ -13,7 +13,14 @@ from prompt_toolkit.application.current import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, DummyCompleter, DynamicCompleter
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.layout import HSplit, VSplit, Window
+from prompt_toolkit.layout import (
+    ConditionalContainer,
+    HSplit,
+    UIContent,
+    UIControl,
+    VSplit,
+    Window,
+)
 from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.menus import CompletionsMenu
@@ -28,6 +35,9 @@ from prompt_toolkit.widgets.toolbars import SearchToolbar
 from .footer import Fragments
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prompt_toolkit.data_structures import Size
     from prompt_toolkit.history import History
 
 __all__ = ["Editor"]
@@ -41,9 +51,10 @@ class Editor:
     """The input. `container` is what is drawn, `window` what gets the focus."""
 
     def __init__(
-        self, history: History, *, rows: Callable[[], int], placeholder: Callable[[], str]
+        self, history: History, *, size: Callable[[], Size], placeholder: Callable[[], str]
     ) -> None:
-        """*rows* is the height of the terminal; *placeholder* is shown while nothing is typed."""
+        """*size* is the terminal's; *placeholder* is shown while nothing is typed."""
+        self._size = size
         self.completer: Completer = DummyCompleter()
         """May be replaced at any time."""
         self.buffer = Buffer(
@@ -70,7 +81,7 @@ class Editor:
         )
         self.window = Window(
             self._control,
-            height=lambda: Dimension(min=1, max=max(3, rows() // 3)),
+            height=lambda: Dimension(min=1, max=self._most_rows()),
             wrap_lines=True,
             dont_extend_height=True,
             get_line_prefix=_line_prefix,
@@ -78,9 +89,13 @@ class Editor:
         menu = CompletionsMenu(
             max_height=MENU_ROWS,
             scroll_offset=1,
-            extra_filter=Condition(lambda: rows() > MENU_ROWS),
+            extra_filter=Condition(lambda: size().rows > MENU_ROWS),
         )
-        self.container = HSplit([self.window, self._search, VSplit([menu, Window()])])
+        # Below the lines, since it is drawn after them and then knows which are to be seen.
+        hidden = ConditionalContainer(
+            Window(_Late(self._hidden_lines), height=1), Condition(self._is_cut)
+        )
+        self.container = HSplit([self.window, hidden, self._search, VSplit([menu, Window()])])
 
     @property
     def text(self) -> str:
@@ -93,8 +108,15 @@ class Editor:
         self.buffer.text = text
         self.buffer.cursor_position = len(text)
 
-    def insert(self, text: str) -> None:
-        """Type *text* for the user."""
+    def paste(self, text: str, folder: Path) -> None:
+        """Insert *text*; the paths of images, if it is nothing else, as `@path`."""
+        from ..prompt_message import pasted_image
+
+        mentions = pasted_image(text, folder)
+        if mentions is not None:
+            before = self.buffer.document.text_before_cursor
+            gap = " " if before and not before[-1].isspace() else ""
+            text = f"{gap}{mentions} "  # what is typed next is no part of the path
         self.buffer.insert_text(text)
 
     def put_before(self, text: str) -> None:
@@ -113,12 +135,15 @@ class Editor:
     # -- completions ---------------------------------------------------------------------------
 
     def accept_completion(self) -> bool:
-        """Take the chosen completion, if one is chosen."""
+        """Take the chosen completion. False if that is no step of its own: none is chosen, or it is
+        what was typed, or the only command that was meant."""
         state = self.buffer.complete_state
         if state is None or state.current_completion is None:
             return False
         self.buffer.complete_state = None  # what is chosen stands in the text already
-        return True
+        if state.original_document.text == self.text:
+            return False
+        return len(state.completions) > 1 or not self.text.startswith("/")
 
     def close_menu(self) -> bool:
         """Close the menu of completions, if it is open."""
@@ -145,6 +170,31 @@ class Editor:
         stop_search(self._control)
         return True
 
+    # -- what is to be seen ----------------------------------------------------------------------
+
+    def _most_rows(self) -> int:
+        return max(3, self._size().rows // 3)
+
+    def _is_cut(self) -> bool:
+        most = self._most_rows()
+        needed = self._control.preferred_height(
+            self._size().columns, most + 1, wrap_lines=True, get_line_prefix=_line_prefix
+        )
+        return needed is not None and needed > most
+
+    def _hidden_lines(self) -> Fragments:
+        shown = self.window.render_info
+        if shown is None:
+            return []
+        above = shown.first_visible_line()
+        below = self.buffer.document.line_count - 1 - shown.last_visible_line()
+        parts = [
+            f"{number:,} more line{'s' * (number != 1)} {where}"
+            for number, where in ((above, "above"), (below, "below"))
+            if number > 0
+        ]
+        return [("class:note", f"  … {' · '.join(parts)}")] if parts else []
+
     # -- lines ---------------------------------------------------------------------------------
 
     def new_line(self) -> None:
@@ -163,3 +213,14 @@ class Editor:
 def _line_prefix(line: int, wrapped: int) -> Fragments:
     first = line == 0 and wrapped == 0
     return [("class:prompt", PROMPT if first else " " * len(PROMPT))]
+
+
+class _Late(UIControl):
+    """One line of text, made when it is drawn and not before."""
+
+    def __init__(self, text: Callable[[], Fragments]) -> None:
+        self._text = text
+
+    def create_content(self, width: int, height: int) -> UIContent:
+        line = self._text()
+        return UIContent(lambda _: line, line_count=1, show_cursor=False)

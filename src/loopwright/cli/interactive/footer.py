@@ -1,4 +1,4 @@
-"""The lines around the input: what goes on, which keys there are, where one is.      (pure)
+"""The lines around the input: what goes on, which keys there are, where one is.
 
 Each line is made of parts of different worth. What does not fit is left out, the least worth first,
 so that a terminal of 40 columns still shows what matters most.
@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.utils import get_cwidth
 
 from .one_line import one_line
+
+if TYPE_CHECKING:
+    from ..live_session import LiveSession
 
 __all__ = [
     "IDLE_KEYS",
@@ -26,6 +29,7 @@ __all__ = [
     "cut",
     "footer_line",
     "hint_line",
+    "measure",
     "meter_text",
     "queue_lines",
     "short_number",
@@ -61,6 +65,18 @@ class Footer:
     """Tokens that came out."""
     cost: float | None = None
     """US dollars."""
+
+
+def measure(footer: Footer, live: LiveSession) -> None:
+    """Have *footer* tell of *live* as it is now."""
+    model, meter = live.agent.model, live.meter()
+    usage = meter.usage
+    footer.model = f"{model.provider}/{model.id}"
+    footer.thinking = live.thinking_level
+    footer.mode = live.permission_mode
+    footer.context_tokens, footer.context_window = meter.context_tokens, meter.context_window
+    footer.taken = usage.input + usage.cache_read + usage.cache_write
+    footer.written, footer.cost = usage.output, usage.cost.total
 
 
 class _Part(NamedTuple):

@@ -29,6 +29,11 @@ class Actions(Protocol):
         ...
 
     @property
+    def at_question(self) -> bool:
+        """It is asked whether a call may run."""
+        ...
+
+    @property
     def working(self) -> bool:
         """A run goes on."""
         ...
@@ -39,6 +44,7 @@ class Actions(Protocol):
     def enter(self) -> None: ...
     def alt_enter(self) -> None: ...
     def new_line(self) -> None: ...
+    def paste(self, text: str) -> None: ...
     def take_back(self) -> None: ...
     def escape(self) -> None: ...
     def ctrl_c(self) -> None: ...
@@ -55,6 +61,7 @@ def keys_of(actions: Actions) -> KeyBindings:
     """The key bindings of the whole application; those of lists and questions come before them."""
     keys = KeyBindings()
     at_input = Condition(lambda: actions.at_input)
+    at_question = Condition(lambda: actions.at_question)
     empty = Condition(lambda: actions.input_is_empty)
 
     @Condition
@@ -75,6 +82,10 @@ def keys_of(actions: Actions) -> KeyBindings:
     @keys.add("c-j", filter=at_input)
     def _(event: KeyPressEvent) -> None:
         actions.new_line()
+
+    @keys.add(Keys.BracketedPaste, filter=at_input)
+    def _(event: KeyPressEvent) -> None:
+        actions.paste(event.data.replace("\r\n", "\n").replace("\r", "\n"))
 
     @keys.add("escape", "up", filter=at_input)
     def _(event: KeyPressEvent) -> None:
@@ -113,7 +124,7 @@ def keys_of(actions: Actions) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         actions.clear_screen()
 
-    @keys.add("s-tab", filter=at_input & ~has_completions)
+    @keys.add("s-tab", filter=(at_input & ~has_completions) | at_question)
     def _(event: KeyPressEvent) -> None:
         actions.next_permission_mode()
 

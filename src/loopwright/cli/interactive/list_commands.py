@@ -36,7 +36,7 @@ KEYS = (
     ("ctrl+c twice", "leave"),
     ("ctrl+r", "search what was typed before"),
     ("tab", "complete a command, its argument, or an @path"),
-    ("shift+tab", "the next permission mode"),
+    ("shift+tab", "the next permission mode, also while a question is open"),
     ("ctrl+t", "show the model's thinking, or fold it"),
     ("ctrl+o", "show what the last tool said in full"),
     ("ctrl+l", "clear the screen"),

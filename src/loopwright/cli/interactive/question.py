@@ -31,7 +31,7 @@ from .panels import settle, text_control
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
-__all__ = ["QuestionPanel", "argument_lines", "full_text"]
+__all__ = ["Lines", "QuestionPanel", "argument_lines", "full_text", "question_rows"]
 
 Lines = list[tuple[str, str]]
 """Whole lines, each with its style."""
@@ -43,12 +43,23 @@ MOST_ROWS = 16
 class QuestionPanel:
     """Asks one question; `done` gets the answer, or None when the user wants to stop it all."""
 
-    def __init__(self, question: Question, *, show_all: Callable[[str], None]) -> None:
-        """*show_all* is given the whole text when it is asked for. To be made in an event loop."""
+    def __init__(
+        self,
+        question: Question,
+        *,
+        show_all: Callable[[str], None],
+        lines: Lines | None = None,
+        allow_edits: Callable[[], object] | None = None,
+    ) -> None:
+        """*show_all* is given the whole text when it is asked for. *lines* are what would be done,
+        where that says more than the arguments; *allow_edits* lets all edits pass from now on, if
+        that is a choice. To be made in an event loop."""
         self.done: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
-        self._question = question
-        self._lines = argument_lines(question.tool_name, question.args)
-        self._saying_why = False
+        self.question = question
+        self._lines = argument_lines(question.tool_name, question.args) if lines is None else lines
+        self._allow_edits = allow_edits
+        self.saying_why = False
+        """The keys write a reason."""
         self._reason = Buffer(name="reason", multiline=False)
         keys = KeyBindings()
 
@@ -64,11 +75,13 @@ class QuestionPanel:
 
         on("y", "Y")(lambda: settle(self.done, AllowOnce()))
         on("n", "N")(lambda: settle(self.done, Deny()))
-        on("v", "V")(lambda: show_all(full_text(question)))
+        on("v", "V")(lambda: show_all(full_text(question, self._lines)))
         on("e", "E")(self._say_why)
         on("escape")(self.cancel)
         if question.rule is not None:
             on("a", "A")(lambda: settle(self.done, AllowAlways()))
+        if allow_edits is not None:
+            on("s", "S")(self._allow_all_edits)
 
         reason_keys = KeyBindings()
 
@@ -78,7 +91,7 @@ class QuestionPanel:
 
         @reason_keys.add("escape", eager=True)
         def _(event: KeyPressEvent) -> None:
-            self._saying_why = False
+            self.saying_why = False
             get_app().layout.focus(self._body)
 
         self._body = Window(
@@ -99,7 +112,7 @@ class QuestionPanel:
         self.container = HSplit(
             [
                 self._body,
-                ConditionalContainer(self._line, Condition(lambda: self._saying_why)),
+                ConditionalContainer(self._line, Condition(lambda: self.saying_why)),
             ]
         )
 
@@ -107,14 +120,28 @@ class QuestionPanel:
         """No, and stop the run."""
         settle(self.done, None)
 
+    def allow(self) -> None:
+        """Something else has allowed the call."""
+        settle(self.done, AllowOnce())
+
+    def _allow_all_edits(self) -> None:
+        if self._allow_edits is not None and not self.done.done():
+            self._allow_edits()
+            self.allow()
+
     def _say_why(self) -> None:
-        self._saying_why = True
+        self.saying_why = True
         get_app().layout.focus(self._line)
 
     def _fragments(self) -> Fragments:
         size = get_app().output.get_size()
         rows = question_rows(
-            self._question, self._lines, size.columns, size.rows, saying_why=self._saying_why
+            self.question,
+            self._lines,
+            size.columns,
+            size.rows,
+            saying_why=self.saying_why,
+            edits=self._allow_edits is not None,
         )
         shown: Fragments = []
         for row in rows:
@@ -131,15 +158,17 @@ def question_rows(
     screen_rows: int,
     *,
     saying_why: bool = False,
+    edits: bool = False,
 ) -> list[Fragments]:
-    """The question as rows that fit; on a small screen more of the arguments is left out."""
+    """The question as rows that fit; on a small screen more of the arguments is left out. *edits*:
+    all edits may be allowed at once."""
     width = max(10, columns - 1)
     title = f"{one_line(question.tool_name)} needs your word"
     rows: list[Fragments] = [[("class:prompt", cut(title, width))]]
     reason = cut(one_line(question.decision.reason), width * (2 if screen_rows >= 16 else 1))
     why = _wrapped(reason, width)
     rule_columns = 2 * width if screen_rows >= 16 else width - 2
-    answers = _answers(question, width, rule_columns, saying_why=saying_why)
+    answers = _answers(question, width, rule_columns, saying_why=saying_why, edits=edits)
     room = max(1, min(MOST_ROWS, screen_rows - len(rows) - len(why) - len(answers) - 3))
     rows += _bounded(lines, width - 2, room)
     for part in why:
@@ -148,12 +177,14 @@ def question_rows(
 
 
 def _answers(
-    question: Question, width: int, rule_columns: int, *, saying_why: bool
+    question: Question, width: int, rule_columns: int, *, saying_why: bool, edits: bool
 ) -> list[Fragments]:
     if saying_why:
         return [[("class:note", "Enter says no with this reason · Esc goes back")]]
     choices = [("y", "once"), ("n", "no"), ("e", "no, and why"), ("v", "all of it")]
     choices.append(("Esc", "no and stop"))
+    if edits:
+        choices.insert(1, ("s", "all edits from now on (auto-edit)"))
     if question.rule is not None:
         choices.insert(1, ("a", cut(f"always {_rule_text(question)}", rule_columns)))
     rows: list[Fragments] = []
@@ -205,9 +236,8 @@ def argument_lines(tool_name: str, args: Mapping[str, Any]) -> Lines:
             return _plain(args)
 
 
-def full_text(question: Question) -> str:
+def full_text(question: Question, lines: Lines) -> str:
     """All of a call, for the scrollback."""
-    lines = argument_lines(question.tool_name, question.args)
     told = [f"{one_line(question.tool_name)}:", *(f"  {text}" for _, text in lines)]
     if question.rule is not None:
         told.append(f"always would allow: {visible(str(question.rule))}")

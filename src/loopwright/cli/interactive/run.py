@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ from .theme import theme_named
 if TYPE_CHECKING:
     from prompt_toolkit.output import Output
 
+    from ...models import Model
     from ...session.rows import SessionInfo
     from ..live_session import LiveSession
 
@@ -51,6 +53,7 @@ def run_interactive(options: RunOptions, open_session: OpenSession) -> ExitCode:
     Raises what *open_session* raises, when the terminal is as it was.
     """
     folder = working_folder()
+    again = [] if options.agent is None else ["--agent", options.agent]
     history = history_file() if options.sessions.keep else None
 
     async def hold() -> ExitCode:
@@ -61,6 +64,8 @@ def run_interactive(options: RunOptions, open_session: OpenSession) -> ExitCode:
             input=create_input(sys.stdin),
             output=terminal_output(sys.stdout),
             first_prompt=options.prompt,
+            again=again,
+            model=options.model,
         )
         return await conversation.hold()
 
@@ -84,10 +89,17 @@ class Conversation:
         input: Input,
         output: Output,
         first_prompt: str = "",
+        again: Sequence[str] = (),
+        model: str | None = None,
     ) -> None:
-        """*history* None keeps none. To be made in the event loop it is held in."""
+        """*history* None keeps none. *again* are options without which the session cannot be gone
+        on with, *model* is the one that was asked for. To be made in the event loop it is held
+        in."""
         self._open_session = open_session
         self._first_prompt = first_prompt
+        self._again = again
+        self._model = model
+        self._first_model: Model | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._fault: BaseException | None = None
         self._gone = False
@@ -154,6 +166,7 @@ class Conversation:
     async def _set_up(self) -> None:
         live = await self._open_session(self.screen.note)
         self._live = live
+        self._first_model = live.agent.model
         screen = self.screen
         settings = live.bench.settings.settings
         if settings.theme != "auto":
@@ -280,12 +293,20 @@ class Conversation:
                 f"the screen failed: {type(fault).__name__}: {fault}",
                 hint=None
                 if self._kept is None
-                else f"what was said is kept; `loopwright --session {self._kept.id}` goes on",
+                else f"what was said is kept; `{self._go_on(self._kept)}` goes on",
             )
             return ExitCode.FAILED
         if self._kept is not None:
-            print_note(f"to go on with this session: loopwright --session {self._kept.id}")
+            print_note(f"to go on with this session: {self._go_on(self._kept)}")
         return code
+
+    def _go_on(self, session: SessionInfo) -> str:
+        """The command line that does. A model that was chosen since then is the session's own."""
+        words = ["loopwright", *self._again]
+        live = self._live
+        if self._model is not None and live is not None and live.agent.model == self._first_model:
+            words += ["--model", self._model]
+        return shlex.join([*words, "--session", session.id])
 
 
 def _is_loss(error: BaseException) -> bool:

@@ -20,6 +20,7 @@ from .diff_view import changed_lines, diff_rows, written_rows
 from .image_words import image_words
 from .paint import Painter, Run, cells, crop
 from .text_lines import TextLines
+from .tool_outcome import was_refused, was_stopped
 from .tool_words import call_words
 
 __all__ = ["SPINNER", "ToolView", "seconds_text"]
@@ -59,11 +60,15 @@ class ToolView:
         self._characters = 0
         self._began: float | None = None
         self._seconds: float | None = None
+        self._held_up: tuple[float, str] | None = None
+        """Since when it is not at work, though it was begun, and why."""
         self._progress: AgentToolResult | None = None
         self._children = Children()
         self._content: list[TextContent | ImageContent] = []
         self._details: Mapping[str, Any] = {}
         self._failed = False
+        self._stopped = False
+        """By an abort, not by itself."""
         self._not_run = ""
         self._rows: tuple[int, list[str]] | None = None
         self._taken = False
@@ -97,8 +102,20 @@ class ToolView:
         else:
             self._progress = event.partial_result
 
+    def waits(self, why: str) -> None:
+        """It is not at work until `goes_on`, which counts for no time it takes."""
+        if self._state == "running" and self._clock is not None:
+            self._held_up = (self._held_up[0] if self._held_up else self._clock(), why)
+
+    def goes_on(self) -> None:
+        """What it waited for has come."""
+        if self._held_up is not None and self._clock is not None and self._began is not None:
+            self._began += self._clock() - self._held_up[0]
+        self._held_up = None
+
     def ends(self, result: AgentToolResult | ToolResultMessage, *, failed: bool) -> None:
         """The call is settled."""
+        self.goes_on()
         self._state = "ended"
         self._content = result.content
         details: object = result.details
@@ -106,15 +123,26 @@ class ToolView:
             self._details = cast("dict[str, Any]", details)
             self._children.hear_total(self._details.get("subagent"))
         self._failed = failed
-        self._progress = None
-        if self._clock is not None and self._began is not None:
+        self._stopped = failed and was_stopped(result)
+        if failed and was_refused(self._name, result):
+            self._not_run = "not allowed"
+        elif self._clock is not None and self._began is not None:
             self._seconds = self._clock() - self._began
+        if self._stopped and result.details is None:  # the tool itself could say nothing any more
+            self._content = [*self._shown_before(), *result.content]
+        self._progress = None
 
     def close(self) -> None:
         """Nothing more is heard of the call."""
         if self._state != "ended":
             self._not_run = "interrupted" if self._state == "running" else "not run"
+            self._content = self._shown_before()
             self._state = "ended"
+
+    def _shown_before(self) -> list[TextContent | ImageContent]:
+        """What it had reported."""
+        text = "" if self._progress is None else self._progress.text.rstrip("\n")
+        return [TextContent(f"{text}\n")] if text else []
 
     # -- how it looks -------------------------------------------------------------------------
 
@@ -155,13 +183,21 @@ class ToolView:
             return [head, *self._written(width, WHOLE_LINES)]
         lines = self._lines()
         rows = [head]
-        for line in lines.first(WHOLE_LINES):
+        left = len(lines) - WHOLE_LINES
+        if left <= 0:
+            return [*rows, *self._in_full(lines.first(WHOLE_LINES), width), *self._images(width)]
+        # The middle is left out: the end says where there is more.
+        rows += self._in_full(lines.first(WHOLE_LINES // 2), width)
+        rows.append(self._left_out(left))
+        rows += self._in_full(lines.last(WHOLE_LINES // 2), width)
+        return rows + self._images(width)
+
+    def _in_full(self, lines: list[str], width: int) -> list[str]:
+        rows: list[str] = []
+        for line in lines:
             runs = [Run(line[:LINE_CHARACTERS], ("note",))]
             rows += self._painter.rows(runs, width, first=_MARGIN, rest=_MARGIN)
-        left = len(lines) - WHOLE_LINES
-        if left > 0:
-            rows.append(self._left_out(left))
-        return rows + self._images(width)
+        return rows
 
     def _ended_rows(self, width: int) -> list[str]:
         if self._rows is None or self._rows[0] != width:
@@ -181,12 +217,13 @@ class ToolView:
                 return []
         lines = self._lines()
         most = FAILED_LINES if self._failed else FOLDED_LINES
-        if self._failed and self._name not in _LAST_LINES_TELL:
+        from_end = self._name in _LAST_LINES_TELL or self._stopped
+        if self._failed and not from_end:
             return self._failure_rows(lines, width)
         left = len(lines) - most
         if left == 1:  # the line that says so would take its place
             most, left = most + 1, 0
-        if self._name in _LAST_LINES_TELL:
+        if from_end:
             rows = [self._line(line, width) for line in lines.last(most)]
             return [self._left_out(left, "earlier"), *rows] if left > 0 else rows
         rows = [self._line(line, width) for line in lines.first(most)]
@@ -214,7 +251,7 @@ class ToolView:
         )
 
     def _mark(self) -> Run:
-        if self._state == "waiting":
+        if self._state == "waiting" or self._held_up is not None:
             return Run("·", ("note",))
         now = self._clock() if self._clock is not None else 0.0
         return Run(SPINNER[int(now * SPINS_A_SECOND) % len(SPINNER)], ("tool",))
@@ -222,6 +259,8 @@ class ToolView:
     def _running_notes(self) -> str:
         if self._state == "written":
             return f"{self._characters:,} characters" if self._characters else ""
+        if self._held_up is not None:
+            return self._held_up[1]
         if self._state == "running" and self._clock is not None and self._began is not None:
             seconds = int(self._clock() - self._began)
             return seconds_text(seconds) if seconds >= 1 else ""
@@ -230,7 +269,8 @@ class ToolView:
     def _outcome(self) -> tuple[Run, str]:
         """The mark and the notes of the first line of a call that has ended."""
         if self._not_run:
-            return Run("·", ("note",)), self._not_run
+            mark = Run("✗", ("tool.failed",)) if self._failed else Run("·", ("note",))
+            return mark, self._not_run
         notes: list[str] = []
         if self._failed:
             notes.append(self._how_it_failed())
@@ -261,7 +301,7 @@ class ToolView:
             return f"failed, exit code {code}"
         if details.get("timedOut") is True:
             return "timed out"
-        return "aborted" if details.get("aborted") is True else "failed"
+        return "stopped" if self._stopped else "failed"
 
     def _is_written(self) -> bool:
         """It is a file that was written, whose lines stand in the arguments."""

@@ -150,6 +150,16 @@ class Transcript:
         elif note := ending_note(result):
             self._note(note)
 
+    def waits_for_word(self, call: str | None) -> None:
+        """The user is asked about the call with the id *call*; None: nothing is asked any more.
+        Of calls that run side by side none begins before all are decided, so the others wait."""
+        asked = None if call is None else self._calls.get(call)
+        for view in self._calls.values():
+            if asked is None:
+                view.goes_on()
+            else:
+                view.waits("waiting for your word" if view is asked else "waiting")
+
     def said(self, text: str) -> None:
         """Show *text* as the user's. Not for prompts and steering: they come as events."""
         self._aside(users_words(text, self._painter))
@@ -224,8 +234,8 @@ class Transcript:
         return "".join(pieces)
 
     def expand_last(self, width: int = 80) -> str:
-        """The whole result of the tool that ended last, up to 2,000 lines of it; ends with a
-        newline, or is empty if there is none."""
+        """The whole result of the tool that ended last, up to 2,000 lines of it, which are its
+        first and its last ones; ends with a newline, or is empty if there is none."""
         if self._last_ended is None:
             return ""
         return "".join([f"{row}\n" for row in self._last_ended.whole(width)])

@@ -8,7 +8,7 @@ about (permissions/gate.py).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from .screen import PickItem
 
@@ -24,6 +24,12 @@ Fate = Literal["taken up", "given up", "left"]
 
 REASON = "the run was left waiting for your word on it"
 
+_FATES = (
+    PickItem("take it up", "it goes on where it stopped", value="taken up"),
+    PickItem("give it up", "what it did stays", value="given up"),
+    PickItem("leave it", "nothing can be said here before it is settled", value="left"),
+)
+
 
 class Pick(Protocol):
     """`Screen.pick`."""
@@ -35,13 +41,8 @@ class Pick(Protocol):
 
 async def ask_fate(kind: str, pick: Pick) -> Fate:
     """Have the user say what is to become of an unfinished operation."""
-    fates: dict[Fate, PickItem] = {
-        "taken up": PickItem("take it up", "it goes on where it stopped"),
-        "given up": PickItem("give it up", "what it did stays"),
-        "left": PickItem("leave it", "nothing can be said here before it is settled"),
-    }
-    picked = await pick(f"an earlier {kind} was left unfinished", list(fates.values()))
-    return next((fate for fate, item in fates.items() if item == picked), "left")
+    picked = await pick(f"an earlier {kind} was left unfinished", _FATES)
+    return "left" if picked is None else cast("Fate", picked.value)
 
 
 async def decide_waiting(
@@ -67,7 +68,8 @@ async def decide_waiting(
             case AllowOnce() | AllowAlways():
                 await live.approve(approval.id)
             case Deny(reason):
-                await live.deny(approval.id, reason=reason or None)
+                said = f"{approval.tool_name} was not run: the user said: {reason}"
+                await live.deny(approval.id, reason=said if reason else None)
             case None:
                 await live.deny(approval.id)
                 return False
