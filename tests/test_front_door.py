@@ -154,7 +154,7 @@ def test_the_command_line_tells_the_version() -> None:
 def test_modes_for_programs_load_nothing_of_the_terminal() -> None:
     """What is imported for `-p`, `--mode json` and `--mode rpc`, before a model is asked."""
     program = (
-        "import sys, loopwright.cli.run_command, loopwright.cli.opening, loopwright.cli.one_turn, "
+        "import sys, loopwright.cli.run_command, loopwright.cli.live.opening, loopwright.cli.one_turn, "
         "loopwright.cli.rpc.server\n"
         "print(*[name for name in sys.modules if 'interactive' in name or 'prompt_toolkit' in name])"
     )

@@ -62,7 +62,7 @@ KEEPERS_OF_TASKS = {
     "harness/driver.py": "a run is watched for what other processes say, and the watch ends with it",
     "harness/harness.py": "closing goes on when whoever asked for it is cancelled",
     "harness/compactor.py": "a hook is cancelled by an abort, which its caller is not",
-    "cli/beginning.py": "what can be called off is a task; whoever asked for it awaits it",
+    "cli/live/beginning.py": "what can be called off is a task; whoever asked for it awaits it",
     "cli/interactive/run.py": "runs go on while keys are read; the screen keeps and awaits them",
     "cli/rpc/dialogue.py": "commands are answered while a run goes on; the dialogue keeps its tasks",
     "loop/kernel.py": "the closing events are shielded from the cancellation that caused them",

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from loopwright.cli import checkup_install
-from loopwright.cli.checkup_lines import Checked, Learned, checked
+from loopwright.cli.checkup import install as checkup_install
+from loopwright.cli.checkup.lines import Checked, Learned, checked
 from loopwright.errors import ConfigurationError
 from loopwright.permissions.trust import TrustFile
 

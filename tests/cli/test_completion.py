@@ -10,7 +10,7 @@ import pytest
 from cyclopts import App, Parameter
 
 from loopwright.cli.exit_codes import ExitCode
-from loopwright.cli.setup_app import add_setup_commands
+from loopwright.cli.settings.app import add_setup_commands
 
 BASH = shutil.which("bash")
 

@@ -16,9 +16,9 @@ import pytest
 from cyclopts import App, Parameter
 
 from loopwright.cli.exit_codes import ExitCode
-from loopwright.cli.grants import add_grant
-from loopwright.cli.settings_files import load_settings
-from loopwright.cli.setup_app import add_setup_commands
+from loopwright.cli.settings.app import add_setup_commands
+from loopwright.cli.settings.files import load_settings
+from loopwright.cli.settings.grants import add_grant
 from loopwright.errors import ConfigurationError
 from loopwright.permissions import parse_rule
 
@@ -134,9 +134,7 @@ def test_for_programs_there_is_one_setting_a_line(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOOPWRIGHT_MODEL", "a/b")
-    code = (
-        "import sys; from loopwright.cli.config_command import show_settings as show; show('json')"
-    )
+    code = "import sys; from loopwright.cli.settings.command import show_settings as show; show('json')"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
 
@@ -400,7 +398,7 @@ def test_a_write_protected_file_is_left_alone(scene: Scene) -> None:
 def test_processes_that_change_it_at_once_lose_nothing(scene: Scene) -> None:
     code = (
         "import sys\n"
-        "from loopwright.cli.settings_edit import EditedFile, parse_key, set_value\n"
+        "from loopwright.cli.settings.edit import EditedFile, parse_key, set_value\n"
         "sys.stdin.read()\n"
         "for number in range(10):\n"
         "    key = parse_key(f'agents.{sys.argv[1]}{number}.max_turns')\n"

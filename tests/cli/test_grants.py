@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.cli.grants import add_grant, forget_grants, granted_rules
-from loopwright.cli.settings import grants_file
+from loopwright.cli.places import grants_file
+from loopwright.cli.settings.grants import add_grant, forget_grants, granted_rules
 from loopwright.errors import ConfigurationError
 from loopwright.permissions import Rule, parse_rule
 
@@ -205,7 +205,7 @@ def test_a_lock_that_is_a_link_is_not_followed(folder: Path) -> None:
 def test_processes_that_grant_at_once_lose_nothing(folder: Path) -> None:
     code = (
         "import sys\n"
-        "from loopwright.cli.grants import add_grant\n"
+        "from loopwright.cli.settings.grants import add_grant\n"
         "from loopwright.permissions import parse_rule\n"
         "sys.stdin.read()\n"
         "for number in range(15):\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.cli.models_file import add_project_models
+from loopwright.cli.models.file import add_project_models
 from loopwright.errors import ConfigurationError
 from loopwright.models import Models
 from loopwright.models.builtin import builtin_providers

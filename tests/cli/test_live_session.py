@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.cli.live_session import LiveSession
+from loopwright.cli.bench.setting_up import set_up
+from loopwright.cli.live.session import LiveSession
 from loopwright.cli.options import Caps, RunOptions
-from loopwright.cli.setting_up import set_up
 from loopwright.errors import (
     AgentBusy,
     ConfigurationError,

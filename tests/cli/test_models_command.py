@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.cli.models_command import key_text, price_text, tokens_text
+from loopwright.cli.models.command import key_text, price_text, tokens_text
 from loopwright.cli.table import Column, table_lines
 from loopwright.messages import Cost
 from loopwright.models.auth import KeyStatus

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopwright.cli.models_file import add_project_models, add_user_models
+from loopwright.cli.models.file import add_project_models, add_user_models
 from loopwright.messages import Cost
 from loopwright.models import Models, Provider
 from loopwright.models.builtin import builtin_providers

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loopwright import Agent
-from loopwright.cli.own_agent import load_agent
+from loopwright.cli.bench.own_agent import load_agent
 from loopwright.errors import ConfigurationError
 
 MAKE = """

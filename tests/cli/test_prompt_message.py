@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from loopwright.cli.prompt_message import Said, mention, message_parts, pasted_image, typed_text
+from loopwright.cli.bench.prompt_message import (
+    Said,
+    mention,
+    message_parts,
+    pasted_image,
+    typed_text,
+)
 from loopwright.harness.framing import framed
 from loopwright.models import Model
 from loopwright.permissions.policy import Policy

@@ -5,7 +5,7 @@ machine that answers, refuses and throws the key back. Then every byte is looked
 written or printed.
 
 Not here: what a tool prints, such as a command that shows its environment, or a file with a key in
-it that is read. That is kept out as far as the values are known (cli/secrets.py, with its tests);
+it that is read. That is kept out as far as the values are known (cli/bench/secrets.py, with its tests);
 nor a key that the user types into a prompt, or that a model makes up.
 """
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from loopwright.cli.session_choice import age_text, session_title, short_ids
-from loopwright.cli.sessions_reading import readable
+from loopwright.cli.sessions.choice import age_text, session_title, short_ids
+from loopwright.cli.sessions.wrapping import readable
 from loopwright.messages import AssistantMessage, TextContent, UserMessage
 from loopwright.session import Session, SqliteStore
 from loopwright.session.entries import MessageEntry, to_row

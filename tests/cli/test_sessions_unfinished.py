@@ -302,9 +302,9 @@ def test_a_process_that_does_not_hear_is_said_not_to_have_stopped(
     process.send_signal(signal.SIGSTOP)
     monkeypatch.setenv("LOOPWRIGHT_SESSION_DIR", str(database(program).parent))
     monkeypatch.chdir(program.folder)
-    monkeypatch.setattr("loopwright.cli.sessions_unfinished.HEARD_SECONDS", 0.3)
+    monkeypatch.setattr("loopwright.cli.sessions.unfinished.HEARD_SECONDS", 0.3)
 
-    from loopwright.cli.sessions_unfinished import stop
+    from loopwright.cli.sessions.unfinished import stop
 
     code = stop("tale", reason=None)
     process.send_signal(signal.SIGCONT)

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from loopwright.cli.grants import add_grant
-from loopwright.cli.settings_check import leaves
-from loopwright.cli.settings_files import LoadedSettings, load_settings
-from loopwright.cli.settings_schema import (
+from loopwright.cli.settings.check import leaves
+from loopwright.cli.settings.files import LoadedSettings, load_settings
+from loopwright.cli.settings.grants import add_grant
+from loopwright.cli.settings.schema import (
     LONGEST_SECONDS,
     AgentTable,
     BashTable,
@@ -20,7 +20,7 @@ from loopwright.cli.settings_schema import (
     CompactionTable,
     Settings,
 )
-from loopwright.cli.toml_file import MOST_BYTES
+from loopwright.cli.settings.toml_file import MOST_BYTES
 from loopwright.errors import ConfigurationError
 from loopwright.harness.compaction import CompactionSettings
 from loopwright.loop.budget import Budget

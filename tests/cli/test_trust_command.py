@@ -10,10 +10,10 @@ import pytest
 from cyclopts import App, Parameter
 
 from loopwright.cli.exit_codes import ExitCode
-from loopwright.cli.grants import add_grant, granted_rules
-from loopwright.cli.settings import trust_file
-from loopwright.cli.setup_app import add_setup_commands
-from loopwright.cli.trust_command import is_trusted, trust_question
+from loopwright.cli.places import trust_file
+from loopwright.cli.settings.app import add_setup_commands
+from loopwright.cli.settings.grants import add_grant, granted_rules
+from loopwright.cli.settings.trust import is_trusted, trust_question
 from loopwright.errors import ConfigurationError
 from loopwright.permissions import parse_rule
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.cli.models_file import add_user_models
+from loopwright.cli.models.file import add_user_models
 from loopwright.errors import ConfigurationError
 from loopwright.models import Models
 

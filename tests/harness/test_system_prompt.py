@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopwright.cli.resources import prepare_resources
+from loopwright.cli.bench.resources import prepare_resources
 from loopwright.harness.framing import framed, one_line
 from loopwright.harness.resources import load_resources
 from loopwright.harness.skills import UnknownSkill

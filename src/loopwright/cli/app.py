@@ -1,7 +1,7 @@
 """The commands and options of `loopwright`, and what each kind of failure ends with.
 
 Parsing is cyclopts' work: texts of the help come from the docstrings below. What the commands do
-is in run_command.py, sessions_command.py and the others, imported when asked for.
+is in run_command.py, sessions/command.py and the others, imported when asked for.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ..models import ThinkingLevel
 from ..permissions.policy import Mode as PermissionMode
 from .exit_codes import ExitCode
 from .options import Caps, Mode, RunMode, RunOptions, SessionOptions
-from .sessions_app import sessions_app
-from .setup_app import add_setup_commands
+from .sessions.app import sessions_app
+from .settings.app import add_setup_commands
 from .streams import help_console, print_error
 
 __all__ = ["run_command_line"]
@@ -249,7 +249,7 @@ def _tool_names(said: str | None) -> tuple[str, ...] | None:
         return None
     names = tuple(name for name in said.replace(",", " ").split() if name != "none")
     if "all" in names:
-        from .product_tools import TOOL_NAMES
+        from .bench.product_tools import TOOL_NAMES
 
         return tuple(dict.fromkeys([*TOOL_NAMES, *(name for name in names if name != "all")]))
     return names
@@ -280,7 +280,7 @@ def _models(*search: str, providers: bool = False, mode: Mode = "text") -> ExitC
     mode
         "json" prints one model a line as JSON.
     """
-    from .models_command import list_models, list_providers
+    from .models.command import list_models, list_providers
 
     return (list_providers if providers else list_models)(" ".join(search), mode)
 
@@ -295,7 +295,7 @@ def _doctor(*, ask: bool = False, mode: Mode = "text") -> ExitCode:
     mode
         "json" prints one finding a line as JSON.
     """
-    from .checkup import checkup
+    from .checkup.command import checkup
 
     return checkup(ask=ask, mode=mode)
 
@@ -308,14 +308,14 @@ def _set_key(provider: str) -> ExitCode:
     provider
         Its id, as `loopwright models --providers` shows it.
     """
-    from .keys_command import set_key
+    from .models.keys import set_key
 
     return set_key(provider)
 
 
 def _list_keys() -> ExitCode:
     """List the providers something is kept for, never what."""
-    from .keys_command import list_keys
+    from .models.keys import list_keys
 
     return list_keys()
 
@@ -328,7 +328,7 @@ def _remove_key(provider: str) -> ExitCode:
     provider
         Its id.
     """
-    from .keys_command import remove_key
+    from .models.keys import remove_key
 
     return remove_key(provider)
 

@@ -11,11 +11,11 @@ import sys
 from .. import __version__
 from ..errors import LoopwrightError
 from ..permissions.gate import AllowAlways, AllowOnce, Answer, Deny, Question
-from .command_names import COMMAND_NAMES
+from .bench.command_names import COMMAND_NAMES
 from .exit_codes import ExitCode
-from .live_session import LiveSession
+from .live.opening import greeting, open_live, tell_of_start
+from .live.session import LiveSession
 from .one_turn import one_turn
-from .opening import greeting, open_live, tell_of_start
 from .options import RunOptions
 from .render import call_text
 from .run_command import tell_ending, text_view

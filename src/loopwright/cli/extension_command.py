@@ -14,7 +14,7 @@ from ..loop.run_result import RunResult
 
 if TYPE_CHECKING:
     from ..extensions import Command
-    from .live_session import LiveSession
+    from .live.session import LiveSession
 
 __all__ = ["run_extension_command"]
 

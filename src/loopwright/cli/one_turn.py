@@ -12,7 +12,7 @@ from ..errors import LoopwrightError, OperationOpen
 from ..events import AgentEvent
 from ..messages import ImageContent
 from .exit_codes import ExitCode
-from .live_session import LiveSession
+from .live.session import LiveSession
 from .streams import print_note
 from .watch import Watched, watched_run
 

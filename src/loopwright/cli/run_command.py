@@ -18,14 +18,14 @@ from ..events import AgentEvent
 from .exit_codes import ExitCode
 from .json_mode import json_line, session_line
 from .options import RunOptions
+from .places import working_folder
 from .render import Answer, ending_note, usage_text
-from .session_choice import NothingPicked
-from .settings import working_folder
+from .sessions.choice import NothingPicked
 from .standard_input import UnreadableInput, read_piped_input, with_piped_input
 from .streams import Output, print_error, print_note
 
 if TYPE_CHECKING:
-    from .live_session import LiveSession
+    from .live.session import LiveSession
     from .one_turn import View
 
 __all__ = ["json_view", "run", "tell_ending", "text_view"]
@@ -69,13 +69,13 @@ def _converse(options: RunOptions) -> ExitCode:
     _ask_for_trust()
     known = None
     if options.sessions.pick:  # a list to choose from, while the terminal still reads lines
-        from .session_choice import choose_session
+        from .sessions.choice import choose_session
 
         known = asyncio.run(choose_session(options.sessions, str(working_folder())))
 
     async def open_session(note: Callable[[str], object]) -> LiveSession:
         # Only now: the prompt is on the screen, and what this needs takes a moment to import.
-        from .opening import open_known, open_live
+        from .live.opening import open_known, open_live
 
         if known is None:
             return await open_live(options, note=note)
@@ -88,7 +88,7 @@ def _ask_for_trust() -> None:
     """Before anything of the project's counts. Whoever says no is asked again the next time."""
     from pathlib import Path
 
-    from .trust_command import is_trusted, trust_folder, trust_question
+    from .settings.trust import is_trusted, trust_folder, trust_question
 
     folder = Path()
     question = None if is_trusted(folder) else trust_question(folder)
@@ -107,7 +107,7 @@ def _ask_for_trust() -> None:
 
 
 def _serve(options: RunOptions) -> ExitCode:
-    from .opening import open_live
+    from .live.opening import open_live
     from .rpc.server import serve
 
     stdin = None if sys.stdin is None else sys.stdin.buffer  # None: started with `<&-`
@@ -149,8 +149,8 @@ def _can_be_asked() -> bool:
 
 async def _ask_once(options: RunOptions, piped: str, *, says_nothing: bool) -> ExitCode:
     """Say the prompt and write what comes to standard output."""
+    from .live.opening import open_live, tell_of_start
     from .one_turn import one_turn
-    from .opening import open_live, tell_of_start
 
     live = await open_live(options)
     try:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from loopwright.cli.bench.setting_up import set_up
 from loopwright.cli.interactive.commands import run_command
 from loopwright.cli.interactive.screen import PickItem
-from loopwright.cli.live_session import LiveSession
+from loopwright.cli.live.session import LiveSession
 from loopwright.cli.options import RunOptions
-from loopwright.cli.setting_up import set_up
 from loopwright.models import Model, default_models
 from loopwright.testing import Reply, ScriptedModel
 

@@ -16,12 +16,12 @@ import pytest
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
+from loopwright.cli.bench.setting_up import set_up
 from loopwright.cli.exit_codes import ExitCode
 from loopwright.cli.interactive.inline import OneWriteOutput
 from loopwright.cli.interactive.run import Conversation
-from loopwright.cli.live_session import LiveSession
+from loopwright.cli.live.session import LiveSession
 from loopwright.cli.options import RunOptions
-from loopwright.cli.setting_up import set_up
 from loopwright.messages import UserMessage
 from loopwright.models import default_models
 from loopwright.testing import ScriptedModel

@@ -390,14 +390,14 @@ async def test_escape_before_the_session_has_the_prompt_gives_it_back(
     async with desk_with(ScriptedModel([Reply("Heard.")]), folder) as desk:
         await desk.idle()
         bring_up = desk.live.bench.bring_up
-        desk.live.bench.bring_up = wait_forever  # type: ignore[method-assign]
+        desk.live.bench.bring_up = wait_forever
         desk.type("precious words" + ENTER)
         await beginning.wait()
         for _ in range(times):
             desk.conversation.screen.escape()
         await desk.until(lambda: desk.input() == "precious words")
         requests = len(desk.model.requests)
-        desk.live.bench.bring_up = bring_up  # type: ignore[method-assign]
+        desk.live.bench.bring_up = bring_up
         desk.type(ENTER)
         await desk.reads("Heard.")
 
@@ -419,7 +419,7 @@ async def test_waiting_for_a_run_that_was_cancelled_before_it_began_ends(folder:
         await desk.idle()
         delivery = desk.conversation.screen.delivery
         delivery.say("never")
-        run = delivery._run  # pyright: ignore[reportPrivateUsage]
+        run = delivery._run
         assert run is not None
         run.cancel()
 
@@ -441,7 +441,7 @@ async def test_a_refused_prompt_comes_back_into_the_input(folder: Path) -> None:
 
             raise ConfigurationError("no key for it", hint="set one")
 
-        desk.live.bench.bring_up = refuse  # type: ignore[method-assign]
+        desk.live.bench.bring_up = refuse
         desk.type("precious words" + ENTER)
         await desk.reads("no key for it")
         await desk.until(lambda: desk.input() == "precious words")
@@ -500,7 +500,7 @@ async def test_a_steering_message_that_comes_too_late_is_said_next(folder: Path)
         steer = desk.live.steer
 
         async def late(text: str) -> object:
-            while delivery._begun:  # pyright: ignore[reportPrivateUsage]
+            while delivery._begun:
                 await asyncio.sleep(0.001)
             return await steer(text)
 

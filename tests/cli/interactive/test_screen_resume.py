@@ -8,7 +8,7 @@ import pytest
 from tests.cli.interactive.screen_scene import DOWN, ENTER, ESCAPE, desk_with, folder
 
 from loopwright import Agent
-from loopwright.cli.session_store import writing_sessions
+from loopwright.cli.sessions.store import writing_sessions
 from loopwright.harness.harness import Harness
 from loopwright.permissions import Policy, permission_gate
 from loopwright.testing import Call, Reply, ScriptedModel

@@ -70,7 +70,7 @@ def test_a_terminal_that_vanishes_ends_the_program(
     shown = ready(terminal)
     shown.type("Go on\r")
     shown.read_until("It begins")
-    os.close(shown._main)  # pyright: ignore[reportPrivateUsage]
+    os.close(shown._main)
 
     assert shown.process.wait(20) in (143, -signal.SIGHUP)
 

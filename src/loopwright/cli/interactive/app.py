@@ -23,7 +23,7 @@ from prompt_toolkit.layout.dimension import Dimension
 from ... import RunResult, __version__
 from ...events import AgentEvent
 from ..exit_codes import ExitCode
-from ..settings import shown_path
+from ..places import shown_path
 from .asking import Asking
 from .delivery import Delivery
 from .editor import Editor
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.output import Output
 
     from ...permissions.gate import Answer, Question
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
     from .permission_questions import PermissionQuestions
 
 __all__ = ["InteractiveScreen"]

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...messages import ImageContent, UserMessage
-from ..prompt_message import typed_text
+from ..bench.prompt_message import typed_text
 from .screen import PickItem, Screen
 from .tree_view import TreePart, behind, is_leaving_something, leaf_of, tree_items
 
 if TYPE_CHECKING:
     from ...session.outline import OutlineNode
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = ["fork", "go_to", "tree"]
 

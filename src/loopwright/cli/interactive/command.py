@@ -14,7 +14,7 @@ from ...errors import ConfigurationError
 from .screen import Screen
 
 if TYPE_CHECKING:
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = ["BuiltIn", "Run", "Words", "no_such_choice"]
 

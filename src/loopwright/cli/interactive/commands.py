@@ -25,7 +25,7 @@ from .screen import Screen
 
 if TYPE_CHECKING:
     from ...extensions import Command
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = ["BUILT_IN", "argument_words", "command_words", "run_command"]
 

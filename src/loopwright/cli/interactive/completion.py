@@ -2,7 +2,7 @@
 
 Files are looked for in a thread (workspace_files.py); what is offered never leaves the folder.
 
-Not here: what the commands are (commands.py), reading the files (prompt_message.py).
+Not here: what the commands are (commands.py), reading the files (bench/prompt_message.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 
 from ...loop.threads import run_in_thread
-from ..prompt_message import MENTION_START, mention
+from ..bench.prompt_message import MENTION_START, mention
 from ..streams import visible
 from .matching import matcher
 from .one_line import one_line

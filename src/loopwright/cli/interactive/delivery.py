@@ -23,7 +23,7 @@ from .activity import Activity
 if TYPE_CHECKING:  # not needed for the first drawing, which comes before all else
     from ...permissions.gate import Answer, Question
     from ...session.rows import InboxItem
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
     from .screen import PickItem
 
 __all__ = ["Delivery", "Queued", "View"]

@@ -110,7 +110,7 @@ class Editor:
 
     def paste(self, text: str, folder: Path) -> None:
         """Insert *text*; the paths of images, if it is nothing else, as `@path`."""
-        from ..prompt_message import pasted_image
+        from ..bench.prompt_message import pasted_image
 
         mentions = pasted_image(text, folder)
         if mentions is not None:

@@ -18,7 +18,7 @@ from prompt_toolkit.utils import get_cwidth
 from .one_line import one_line
 
 if TYPE_CHECKING:
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = [
     "IDLE_KEYS",

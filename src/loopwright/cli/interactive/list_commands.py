@@ -9,7 +9,7 @@ from .command import BuiltIn, no_such_choice
 from .screen import PickItem, Screen
 
 if TYPE_CHECKING:
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = [
     "choose_theme",

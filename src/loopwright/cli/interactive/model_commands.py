@@ -14,7 +14,7 @@ from .command import no_such_choice
 from .screen import PickItem, Screen
 
 if TYPE_CHECKING:
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = [
     "choose_model",
@@ -79,7 +79,7 @@ def _reference(model: Model) -> str:
 
 
 def _described(model: Model) -> str:
-    from ..models_command import price_text, tokens_text
+    from ..models.command import price_text, tokens_text
 
     words: list[str] = []
     if model.context_window is not None:

@@ -19,7 +19,7 @@ from .question import QuestionPanel
 
 if TYPE_CHECKING:
     from ...permissions.policy import Mode
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
     from .transcript import Transcript
 
 __all__ = ["PermissionQuestions"]

@@ -22,7 +22,7 @@ from prompt_toolkit.input import Input, create_input
 from ...errors import LoopwrightError
 from ..exit_codes import ExitCode
 from ..options import RunOptions
-from ..settings import sessions_file, working_folder
+from ..places import sessions_file, working_folder
 from ..streams import print_error, print_note, visible
 from .app import InteractiveScreen
 from .history import PromptHistory
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ...models import Model
     from ...session.rows import SessionInfo
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = ["Conversation", "OpenSession", "history_file", "run_interactive"]
 
@@ -323,6 +323,6 @@ def _is_refusal(error: BaseException) -> bool:
     """Whether *error* is told by whoever started us."""
     if isinstance(error, LoopwrightError):
         return True
-    from ..session_choice import NothingPicked
+    from ..sessions.choice import NothingPicked
 
     return isinstance(error, NothingPicked)

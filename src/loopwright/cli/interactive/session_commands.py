@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..options import ExportFormat
-from ..session_choice import local_time, session_title
+from ..sessions.choice import local_time, session_title
 from .command import no_such_choice
 from .screen import PickItem, Screen
 
 if TYPE_CHECKING:
     from ...session.rows import SessionInfo
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = [
     "age",
@@ -128,7 +128,7 @@ async def name_session(argument: str, live: LiveSession, screen: Screen) -> None
 
 async def show_session(argument: str, live: LiveSession, screen: Screen) -> None:
     """Tell what is known of the session."""
-    from ..settings import sessions_file
+    from ..places import sessions_file
 
     info, meter, model = live.info, live.meter(), live.agent.model
     usage = meter.usage
@@ -160,7 +160,7 @@ async def show_session(argument: str, live: LiveSession, screen: Screen) -> None
 
 
 def _context(tokens: int | None, window: int | None) -> str:
-    from ..models_command import tokens_text
+    from ..models.command import tokens_text
 
     if tokens is None:
         return f"empty, room for {tokens_text(window)}" if window else "empty"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...permissions.gate import Answer, Question
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = ["Fate", "Pick", "ask_fate", "decide_waiting"]
 

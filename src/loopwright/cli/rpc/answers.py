@@ -69,7 +69,7 @@ from .response_data import (
 
 if TYPE_CHECKING:
     from ...models import Model as ModelRecord
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = ["Answerable", "answer", "model_name", "place_of", "unfinished_work"]
 

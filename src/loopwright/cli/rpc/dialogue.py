@@ -48,7 +48,7 @@ from .requests import LineRefused, images_of, read_command, too_long
 from .response_data import Aborting, Data, Nothing, Started
 
 if TYPE_CHECKING:
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = ["PATIENCE_SECONDS", "PROGRAM", "Dialogue"]
 

@@ -15,7 +15,7 @@ from .requests import LineRefused
 from .response_data import CommandDone
 
 if TYPE_CHECKING:
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = ["run_command"]
 

@@ -19,7 +19,7 @@ from .private_streams import private_streams
 from .requests import LINE_LIMIT
 
 if TYPE_CHECKING:
-    from ..live_session import LiveSession
+    from ..live.session import LiveSession
 
 __all__ = ["serve"]
 

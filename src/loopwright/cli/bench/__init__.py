@@ -1,0 +1,1 @@
+"""What an agent at work is made of: model, tools, gate, prompt, what the user types."""

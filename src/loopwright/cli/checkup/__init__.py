@@ -1,0 +1,1 @@
+"""`loopwright doctor`: one kind of check a module."""

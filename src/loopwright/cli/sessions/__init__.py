@@ -1,0 +1,1 @@
+"""`loopwright sessions`, and which session is meant: one command or question a module."""

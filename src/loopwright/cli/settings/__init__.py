@@ -1,0 +1,1 @@
+"""Settings, what was granted and which folders are trusted; `loopwright config`, `trust`, `completion`."""
