@@ -112,6 +112,8 @@ class InlineApplication(Application[ExitCode]):
         self._began = 0.0
         self._cursor = Point(0, 0)
         """Where the last drawing left it; the focus may be elsewhere by now."""
+        self._columns = output.get_size().columns
+        """Of the terminal at the last drawing."""
         self.frames = 0
         """How often it was drawn."""
         self.before_render += self._begin_frame
@@ -123,6 +125,9 @@ class InlineApplication(Application[ExitCode]):
         if isinstance(self.output, OneWriteOutput):
             self.output.holding = True
         size = self.output.get_size()
+        if size.columns != self._columns:  # the signal that tells of it may come a moment later
+            self._wipe_rewrapped()
+            self._columns = size.columns
         text = self._finished(size.columns)
         self._before(size)
         if text or self.is_done:
@@ -154,6 +159,10 @@ class InlineApplication(Application[ExitCode]):
     # -- resizing ------------------------------------------------------------------------------
 
     def _on_resize(self) -> None:
+        self._wipe_rewrapped()
+        self._redraw()
+
+    def _wipe_rewrapped(self) -> None:
         # The terminal has already broken the area's lines anew where it does that; the way back
         # to its first line is counted in the lines there are now.
         shown = self.renderer.last_rendered_screen
@@ -166,7 +175,6 @@ class InlineApplication(Application[ExitCode]):
                 self._wipe(above, sum(rows))
             else:
                 self.wipe()
-        self._redraw()
 
     # -- wiping --------------------------------------------------------------------------------
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from prompt_toolkit.application.current import get_app
+from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, has_completions, vi_insert_mode
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 
 if TYPE_CHECKING:
+    from prompt_toolkit.buffer import Buffer
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
 __all__ = ["Actions", "keys_of"]
@@ -131,9 +133,25 @@ def keys_of(actions: Actions) -> KeyBindings:
     @keys.add("tab", filter=at_input)
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if buffer.complete_state is None:
-            buffer.start_completion(insert_common_part=True)
+        if buffer.complete_state is None or not buffer.complete_state.completions:
+            event.app.create_background_task(_complete(buffer))
         else:
             buffer.complete_next()
 
     return keys
+
+
+async def _complete(buffer: Buffer) -> None:
+    """What all completions have in common. `Buffer.start_completion` does nothing while completions
+    are looked for as somebody types, which takes longer on a slow machine."""
+    document = buffer.document
+    wanted = CompleteEvent(completion_requested=True)
+    found = [each async for each in buffer.completer.get_completions_async(document, wanted)]
+    if not found or buffer.document != document:
+        return
+    if len(found) == 1:
+        buffer.apply_completion(found[0])
+    elif common := get_common_complete_suffix(document, found):
+        buffer.insert_text(common)
+    elif buffer.complete_state is None:
+        buffer.start_completion()
