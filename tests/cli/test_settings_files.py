@@ -118,21 +118,11 @@ def test_an_agent_is_put_together_from_both_files(scene: Scene) -> None:
     assert loaded.source_of("agents.review.model") == ".loopwright/settings.toml"
 
 
-def test_the_variable_and_then_an_option_choose_the_model(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_variable_chooses_the_model(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOOPWRIGHT_MODEL", "env/model")
     loaded = scene.load(user='model = "user/model"\n', project='model = "project/model"\n')
 
-    chosen = loaded.with_option("model", "option/model", "--model")
-
     assert (loaded.settings.model, loaded.source_of("model")) == ("env/model", "LOOPWRIGHT_MODEL")
-    assert (chosen.settings.model, chosen.source_of("model")) == ("option/model", "--model")
-
-
-def test_an_option_that_cannot_be_is_refused_by_its_name(scene: Scene) -> None:
-    with pytest.raises(ConfigurationError, match=r"--max-turns: `budget\.run\.max_turns`"):
-        scene.load().with_option("budget.run.max_turns", -1, "--max-turns")
 
 
 def test_the_source_of_what_is_no_key_is_a_mistake(scene: Scene) -> None:

@@ -4,7 +4,9 @@
     user         settings.toml in the user's configuration folder
     grants       rules that the user granted with "always" in this folder
     project      .loopwright/settings.toml, if the folder is trusted
-    LOOPWRIGHT_MODEL, options of the command line
+    LOOPWRIGHT_MODEL
+
+Options of the command line come on top, where they are used.
 
 The later one counts. Tables are merged key by key, and the rules of all of them hold; any other
 list is replaced. A project's file gives orders to this program (whom to ask, what to run), so an
@@ -52,7 +54,7 @@ __all__ = [
     "user_file",
 ]
 
-LayerName = Literal["default", "user", "grants", "project", "environment", "option"]
+LayerName = Literal["default", "user", "grants", "project", "environment"]
 
 _PATHS: tuple[Key, ...] = (
     ("permissions", "readable"),
@@ -72,7 +74,7 @@ class Layer:
 
     name: LayerName
     shown: str
-    """For people: a file, a variable, an option."""
+    """For people: a file or a variable."""
 
 
 DEFAULT = Layer("default", "default")
@@ -93,8 +95,8 @@ class LoadedSettings:
     """Who set it; several for lists of rules. What is not in there is the default."""
 
     def source_of(self, key: str) -> str:
-        """Where the value of *key*, such as `permissions.mode`, comes from: files, a variable, an
-        option, or `default`. Raises KeyError if there is no such key."""
+        """Where the value of *key*, such as `permissions.mode`, comes from: files, a variable, or
+        `default`. Raises KeyError if there is no such key."""
         return " and ".join(layer.shown for layer in self.layers_of(tuple(key.split("."))))
 
     def layers_of(self, key: Key) -> tuple[Layer, ...]:
@@ -108,13 +110,6 @@ class LoadedSettings:
             inner = [layers for at, layers in self.origins.items() if at[: len(key)] == key]
             found = tuple(dict.fromkeys(layer for layers in inner for layer in layers))
         return found or (DEFAULT,)
-
-    def with_option(self, key: str, value: Any, option: str) -> LoadedSettings:
-        """The same with *value* for *key*, as *option* (its name, such as `--model`) says.
-
-        Raises `ConfigurationError` if it cannot have that value.
-        """
-        return self._over(tuple(key.split(".")), value, Layer("option", option))
 
     def _over(self, key: Key, value: Any, layer: Layer) -> LoadedSettings:
         table: dict[str, Any] = {key[-1]: value}
