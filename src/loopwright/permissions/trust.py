@@ -13,18 +13,15 @@ from __future__ import annotations
 import json
 import os
 import stat
-import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from ..errors import ConfigurationError
+from .private_file import PrivateFile
 
 __all__ = ["TrustFile", "TrustFileUnsafe", "what_needs_trust"]
 
 FORMAT = 1
-MOST_BYTES = 4 * 1024 * 1024
 
 PROJECT_FOLDER = ".loopwright"
 GIVES_ORDERS = ("settings.toml", "models.toml", "extensions")
@@ -48,6 +45,12 @@ class TrustFile:
         self, file: str | os.PathLike[str], *, home: str | os.PathLike[str] | None = None
     ) -> None:
         self.file = Path(file)
+        self._kept = PrivateFile(
+            self.file,
+            "so no folder is trusted",
+            unsafe=TrustFileUnsafe,
+            hint="look at it, delete it, and say again which folders you trust",
+        )
         self._home = os.path.realpath(os.path.expanduser("~") if home is None else home)
 
     def is_trusted(self, path: str | os.PathLike[str]) -> bool:
@@ -74,8 +77,7 @@ class TrustFile:
         """
         real = os.path.realpath(path)
         owner = self._checked_owner(real)
-        self._make_home()
-        with self._alone():
+        with self._kept.alone():
             self._write(self.folders() | {real: owner})
         return Path(real)
 
@@ -84,7 +86,7 @@ class TrustFile:
         real = os.path.realpath(path)
         if not os.path.lexists(self.file):
             return False
-        with self._alone():
+        with self._kept.alone():
             folders = self.folders()
             if folders.pop(real, None) is None:
                 return False
@@ -93,114 +95,24 @@ class TrustFile:
 
     def folders(self) -> dict[str, int]:
         """The trusted folders: real paths, and whose each was then. Raises `TrustFileUnsafe`."""
-        data = self._read()
+        data = self._kept.read()
         if data is None:
             return {}
         try:
             content: Any = json.loads(data)
             version, folders = content["version"], content["folders"]
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise self._unsafe("is not a list of folders") from None
+            raise self._kept.unsafe("is not a list of folders") from None
         if version != FORMAT or not isinstance(folders, dict):
-            raise self._unsafe(f"is not of version {FORMAT}")
+            raise self._kept.unsafe(f"is not of version {FORMAT}")
         owners = cast("dict[str, Any]", folders)
         if not all(os.path.isabs(name) and type(uid) is int for name, uid in owners.items()):
-            raise self._unsafe("names something that is no absolute path with its owner")
+            raise self._kept.unsafe("names something that is no absolute path with its owner")
         return owners
 
-    # -- the file ------------------------------------------------------------------------------
-
-    def _read(self) -> bytes | None:
-        # O_NONBLOCK: a pipe in its place must not hang us.
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        if self.file.is_symlink():
-            raise self._unsafe("is a symbolic link")
-        try:
-            descriptor = os.open(self.file, flags | getattr(os, "O_CLOEXEC", 0))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._unsafe(f"cannot be read: {error.strerror or error}") from error
-        try:
-            self._check(os.fstat(descriptor), "")
-            self._check_home()
-            with open(descriptor, "rb", closefd=False) as file:
-                data = file.read(MOST_BYTES + 1)
-        finally:
-            os.close(descriptor)
-        if len(data) > MOST_BYTES:
-            raise self._unsafe("is far too large")
-        return data
-
-    def _check(self, found: os.stat_result, whose: str) -> None:
-        if not whose and not stat.S_ISREG(found.st_mode):
-            raise self._unsafe("is no plain file")
-        if not whose and found.st_nlink != 1:
-            raise self._unsafe("has a second name somewhere (a hard link)")
-        if os.name != "posix":  # there the user's folder has no such bits
-            return
-        if found.st_uid != os.geteuid():
-            raise self._unsafe(f"{whose}belongs to another user")
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise self._unsafe(f"{whose}may be written by others", f"chmod go-w {self.file.parent}")
-
-    def _check_home(self) -> None:
-        """Whoever may write to the folder may replace the file."""
-        self._check(os.stat(self.file.parent), "lies in a folder that ")
-
-    def _make_home(self) -> None:
-        try:
-            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._check_home()
-        except OSError as error:
-            raise ConfigurationError(
-                f"{self.file.parent}: cannot be made: {error.strerror or error}",
-                hint="make the folder, so that it can be noted what you trust",
-            ) from error
-
-    @contextmanager
-    def _alone(self) -> Generator[None, None, None]:
-        """Two processes that add a folder at once must not lose one of them."""
-        if os.name != "posix":
-            yield
-            return
-        import fcntl
-
-        lock = self.file.with_name(self.file.name + ".lock")
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            descriptor = os.open(lock, flags, 0o600)
-        except OSError as error:
-            raise self._unsafe(
-                f"cannot be changed: {lock.name}: {error.strerror}", f"delete {lock}"
-            ) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
     def _write(self, folders: dict[str, int]) -> None:
-        data = (
-            json.dumps({"version": FORMAT, "folders": folders}, indent=1, sort_keys=True).encode()
-            + b"\n"
-        )
-        descriptor, name = tempfile.mkstemp(prefix=".trust-", dir=self.file.parent)  # mode 0600
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self.file)
-        except BaseException:
-            os.unlink(name)
-            raise
-
-    def _unsafe(self, what: str, hint: str = "") -> TrustFileUnsafe:
-        return TrustFileUnsafe(
-            f"{self.file} {what}, so no folder is trusted",
-            hint=hint or "look at it, delete it, and say again which folders you trust",
-        )
+        content = {"version": FORMAT, "folders": folders}
+        self._kept.replace(json.dumps(content, indent=1, sort_keys=True).encode() + b"\n")
 
     # -- folders -------------------------------------------------------------------------------
 

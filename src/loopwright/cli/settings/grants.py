@@ -22,9 +22,9 @@ import tomllib
 import msgspec
 
 from ...errors import ConfigurationError
+from ...permissions.private_file import PrivateFile
 from ...permissions.rules import Rule, parse_rule
 from ..places import grants_file, shown_path
-from .private_file import PrivateFile
 from .toml_lines import toml_value
 
 __all__ = ["add_grant", "forget_grants", "granted_rules"]

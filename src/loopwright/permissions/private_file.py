@@ -3,8 +3,7 @@
 Mode 0600, replaced in one step, changed by one process at a time. If it is a link, has a second
 name, belongs to somebody else, or others may write to it or to its folder, it is not believed.
 
-Not here: what is in it (settings/grants.py). The list of trusted folders is kept with the same care by
-permissions/trust.py.
+Not here: what is in it (trust.py, and what front ends keep).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ...errors import ConfigurationError
+from ..errors import ConfigurationError
 
 __all__ = ["PrivateFile"]
 
@@ -24,12 +23,22 @@ MOST_BYTES = 4 * 1024 * 1024
 
 
 class PrivateFile:
-    """The file at *path*. All methods raise `ConfigurationError` if it cannot be believed or used;
-    *consequence* says what follows, such as "so no rule in it counts"."""
+    """The file at *path*. All methods raise *unsafe* if it cannot be believed; *consequence* says
+    what follows, such as "so no rule in it counts", and *hint* what to do. `ConfigurationError` is
+    raised if it cannot be used for another reason."""
 
-    def __init__(self, path: Path, consequence: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        consequence: str,
+        *,
+        unsafe: type[ConfigurationError] = ConfigurationError,
+        hint: str = "look at it, or delete it",
+    ) -> None:
         self.path = path
         self._consequence = consequence
+        self._unsafe = unsafe
+        self._hint = hint
 
     def read(self) -> bytes | None:
         """What it holds; None if it is not there."""
@@ -105,9 +114,7 @@ class PrivateFile:
 
     def unsafe(self, what: str, hint: str = "") -> ConfigurationError:
         """An error that says *what* is wrong with it."""
-        return ConfigurationError(
-            f"{self.path} {what}, {self._consequence}", hint=hint or "look at it, or delete it"
-        )
+        return self._unsafe(f"{self.path} {what}, {self._consequence}", hint=hint or self._hint)
 
     def _make_folder(self) -> None:
         try:
