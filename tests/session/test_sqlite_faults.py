@@ -731,3 +731,15 @@ async def test_a_limit_below_nothing_is_refused(path: Path) -> None:
             await store.entries("s", limit=-1)
         with pytest.raises(Misuse, match="a limit of -1 rows"):
             await store.list(limit=-1)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_pipe_in_the_place_of_the_file_is_refused_at_once(
+    path: Path, read_only: bool
+) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+
+    with pytest.raises(StoreUnavailable, match="no regular file"):
+        await asyncio.wait_for(SqliteStore.open(path, read_only=read_only), 30)

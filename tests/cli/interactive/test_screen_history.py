@@ -48,6 +48,16 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     assert loaded(file) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_in_its_place_hangs_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "history.jsonl"
+    os.mkfifo(file)
+
+    PromptHistory(file).append_string("x")
+
+    assert loaded(file) == []
+
+
 def test_the_same_again_and_nothing_at_all_are_not_kept_twice(tmp_path: Path) -> None:
     file = tmp_path / "history.jsonl"
     history = PromptHistory(file)
