@@ -573,3 +573,16 @@ def test_who_picks_none_starts_nothing(
 
     assert screen.end() == 0
     assert len(vendor.requests) == 1
+
+
+def test_ctrl_c_at_the_list_of_sessions_ends_the_program(
+    program: Program, vendor: Vendor, terminal: Callable[..., Terminal]
+) -> None:
+    say(program, vendor, "hi")
+    screen = terminal("-r")
+    screen.read_until("Which one?")
+
+    screen.type("\x03")
+
+    assert screen.end() == 130
+    assert "sys.exit" not in screen.screen

@@ -32,7 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(f"the output cannot be written: {error.strerror or error}")
         drop_output()
         code = ExitCode.FAILED
-    except SystemExit as error:  # nothing of ours raises it
+    except SystemExit as error:  # nothing of ours raises it; cyclopts does so for a Ctrl-C
+        if error.code == ExitCode.ABORTED:
+            return int(ExitCode.ABORTED)
         print_error(
             f"a tool or an extension called sys.exit({error.code!r}) in the middle of a run",
             hint="what was done until then is in the session; `loopwright -c` takes it up",

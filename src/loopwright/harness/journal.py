@@ -42,7 +42,7 @@ __all__ = ["Compacts", "SessionJournal", "result_id"]
 
 LOST = (
     "The tool {name!r} was interrupted: the program ended while it was running, so it may have run "
-    "in part or as a whole. Look at what it has changed before you call it again."
+    "in part or as a whole, or be running still. Look at what it has changed before you call it again."
 )
 UNFIT = "The call of {name!r} was not run: what is stored is not what was approved."
 DENIED = "The call of {name!r} was not approved and not run."

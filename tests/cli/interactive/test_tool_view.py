@@ -254,7 +254,7 @@ def test_what_was_running_when_all_ended_was_interrupted() -> None:
     never.close()
 
     assert view.take(60) == ["· bash make · interrupted"]
-    assert never.take(60) == ["· ls . · not run"]
+    assert never.take(60) == ["· ls . · no result"]
 
 
 def test_it_is_given_out_once() -> None:

@@ -269,7 +269,7 @@ def test_calls_of_a_reply_that_failed_are_not_run_and_hold_nothing_up(
 
     taken = transcript.take(W)
 
-    assert taken.startswith("· own · not run\n· half · not run\n")
+    assert taken.startswith("· own · no result\n· half · no result\n")
     assert "gone" in taken
 
 
@@ -289,7 +289,7 @@ def test_two_calls_with_the_same_id_hold_nothing_up(transcript: Transcript) -> N
         reply(TextContent("after")),
     )
 
-    assert transcript.take(W) == "✓ a\n  x\n\n· b · not run\n\nafter\n"
+    assert transcript.take(W) == "✓ a\n  x\n\n· b · no result\n\nafter\n"
 
 
 def test_a_tool_that_ends_without_having_begun_is_shown(transcript: Transcript) -> None:

@@ -41,7 +41,7 @@ def test_results_are_joined_to_their_calls_in_the_order_of_the_reply() -> None:
 
     assert shown == (
         "› Go.\n\nthought, 2 words\n\nLook:\n\n✓ ls .\n  a.py\n\n"
-        "✗ bash x · failed, exit code 1 · 1 min 5 s\n  out\n\n· own · not run\n\nDone.\n"
+        "✗ bash x · failed, exit code 1 · 1 min 5 s\n  out\n\n· own · no result\n\nDone.\n"
     )
 
 

@@ -233,7 +233,7 @@ def _choose(ground: _Ground, last: LaneConfig | None) -> Chosen:
         except ConfigurationError as error:
             error.hint = (
                 f"{error.hint or ''}\nthe session's last model was {reference}; "
-                "`--model` chooses another"
+                "`--model` chooses another; if it was begun with --agent, say that again"
             ).strip()
             raise
         return Chosen(chosen.model, last.thinking_level)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import shlex
+import shutil
 import signal
 import sys
 import traceback
@@ -302,11 +304,22 @@ class Conversation:
 
     def _go_on(self, session: SessionInfo) -> str:
         """The command line that does. A model that was chosen since then is the session's own."""
-        words = ["loopwright", *self._again]
+        words = [_this_command(), *self._again]
         live = self._live
         if self._model is not None and live is not None and live.agent.model == self._first_model:
             words += ["--model", self._model]
         return shlex.join([*words, "--session", session.id])
+
+
+def _this_command() -> str:
+    """How this program was started, as short as it works from a shell."""
+    started = sys.argv[0]
+    found = shutil.which("loopwright")
+    if Path(started).name != "loopwright" or (
+        found is not None and os.path.realpath(found) == os.path.realpath(started)
+    ):
+        return "loopwright"
+    return started
 
 
 def _is_loss(error: BaseException) -> bool:

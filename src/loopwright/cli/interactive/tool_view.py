@@ -135,7 +135,7 @@ class ToolView:
     def close(self) -> None:
         """Nothing more is heard of the call."""
         if self._state != "ended":
-            self._not_run = "interrupted" if self._state == "running" else "not run"
+            self._not_run = "interrupted" if self._state == "running" else "no result"
             self._content = self._shown_before()
             self._state = "ended"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -170,17 +172,32 @@ def _pick(offered: Sequence[SessionInfo], folder: str) -> SessionInfo:
         raise SessionNotFound(f"there is no session of the folder {folder}", hint=LIST_HINT)
     output = Output(sys.stderr)
     for number, info in enumerate(offered, 1):
-        head = f"{number:>3}  {age_text(info.modified_at):>11}  "
+        entries = f"{info.entries} entries" if info.entries != 1 else "1 entry"
+        fork = ", a copy" if info.parent_id else ""
+        head = f"{number:>3}  {age_text(info.modified_at):>11}  {entries}{fork}  "
         title = session_title(info, max(20, output.width - len(head) - 1))
         output.write_pieces([Piece(head, "quiet"), Piece(f"{title}\n")])
     while True:
         output.write(f"Which one? 1 to {len(offered)}, Enter for none: ")
-        answer = sys.stdin.readline().strip()
+        answer = _line().strip()
         if not answer:
             raise NothingPicked
         if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(offered):
             return offered[int(answer) - 1]
         print_note(f"{answer!r} is none of the numbers")
+
+
+def _line() -> str:
+    """A line of the terminal. The event loop would only cancel what waits here for the user; so
+    Ctrl-C is let through for as long."""
+    before = None
+    if threading.current_thread() is threading.main_thread():
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return sys.stdin.readline()
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def session_title(info: SessionInfo, cells: int) -> str:
