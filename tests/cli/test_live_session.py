@@ -264,7 +264,7 @@ async def test_every_new_session_begins_with_what_the_users_agent_brought(
         "agent = Agent(model.model, stream_fn=model.stream_fn,\n"
         '              messages=[UserMessage("Remember: we speak French.")])\n'
     )
-    bench = await set_up(RunOptions(agent="mine:agent"), project)
+    bench = await set_up(RunOptions(agent="mine.py:agent"), project)
     live = await LiveSession.start(bench)
     await live.prompt("First.")
 
@@ -547,7 +547,7 @@ async def test_a_key_that_a_tool_prints_reaches_neither_the_model_nor_the_sessio
         assert b"sk-notreal-0123456789abcdef" not in file.read_bytes()
 
 
-@pytest.mark.parametrize("agent", [None, "mine:agent"])
+@pytest.mark.parametrize("agent", [None, "mine.py:agent"])
 async def test_keys_of_models_toml_are_kept_out_as_well(
     project: Path, monkeypatch: pytest.MonkeyPatch, agent: str | None
 ) -> None:
