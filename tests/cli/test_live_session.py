@@ -256,7 +256,7 @@ async def test_a_name_may_not_be_the_id_of_another_session(start: Start) -> None
 async def test_every_new_session_begins_with_what_the_users_agent_brought(
     start: Start, project: Path
 ) -> None:
-    (project / "mine.py").write_text(
+    (project / "brought.py").write_text(
         "from loopwright import Agent\n"
         "from loopwright.messages import UserMessage\n"
         "from loopwright.testing import Reply, ScriptedModel\n"
@@ -264,7 +264,7 @@ async def test_every_new_session_begins_with_what_the_users_agent_brought(
         "agent = Agent(model.model, stream_fn=model.stream_fn,\n"
         '              messages=[UserMessage("Remember: we speak French.")])\n'
     )
-    bench = await set_up(RunOptions(agent="mine.py:agent"), project)
+    bench = await set_up(RunOptions(agent="brought.py:agent"), project)
     live = await LiveSession.start(bench)
     await live.prompt("First.")
 
@@ -547,7 +547,7 @@ async def test_a_key_that_a_tool_prints_reaches_neither_the_model_nor_the_sessio
         assert b"sk-notreal-0123456789abcdef" not in file.read_bytes()
 
 
-@pytest.mark.parametrize("agent", [None, "mine.py:agent"])
+@pytest.mark.parametrize("agent", [None, "brought.py:agent"])
 async def test_keys_of_models_toml_are_kept_out_as_well(
     project: Path, monkeypatch: pytest.MonkeyPatch, agent: str | None
 ) -> None:
@@ -559,7 +559,7 @@ async def test_keys_of_models_toml_are_kept_out_as_well(
         '[providers.other]\nbase_url = "http://127.0.0.1:9/v1"\n'
         'api_key = "other-unreal-9876543210"\nmodels = ["m"]\n'
     )
-    (project / "mine.py").write_text(
+    (project / "brought.py").write_text(
         "from loopwright import Agent\nfrom loopwright.testing import ScriptedModel\n"
         "model = ScriptedModel([])\nagent = Agent(model.model, stream_fn=model.stream_fn)\n"
     )
