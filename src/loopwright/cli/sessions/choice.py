@@ -178,8 +178,7 @@ def _pick(offered: Sequence[SessionInfo], folder: str) -> SessionInfo:
         title = session_title(info, max(20, output.width - len(head) - 1))
         output.write_pieces([Piece(head, "quiet"), Piece(f"{title}\n")])
     while True:
-        output.write(f"Which one? 1 to {len(offered)}, Enter for none: ")
-        answer = _line().strip()
+        answer = _line(output, f"Which one? 1 to {len(offered)}, Enter for none: ").strip()
         if not answer:
             raise NothingPicked
         if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(offered):
@@ -187,13 +186,14 @@ def _pick(offered: Sequence[SessionInfo], folder: str) -> SessionInfo:
         print_note(f"{answer!r} is none of the numbers")
 
 
-def _line() -> str:
+def _line(output: Output, prompt: str) -> str:
     """A line of the terminal. The event loop would only cancel what waits here for the user; so
     Ctrl-C is let through for as long."""
     before = None
     if threading.current_thread() is threading.main_thread():
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        output.write(prompt)
         return sys.stdin.readline()
     finally:
         if before is not None:
