@@ -70,3 +70,15 @@ def test_importing_the_tools_imports_nothing_heavy() -> None:
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert finished.stdout.strip() == "[]", finished.stderr
+
+
+def test_what_changes_files_or_may_look_at_a_change_keeps_the_order_of_the_reply(
+    tmp_path: Path,
+) -> None:
+    modes = {tool.name: tool.execution_mode for tool in coding_tools(LocalWorkspace(tmp_path))}
+
+    assert {name for name, mode in modes.items() if mode == "sequential"} == {
+        "bash",
+        "edit",
+        "write",
+    }

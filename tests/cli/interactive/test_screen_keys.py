@@ -351,7 +351,9 @@ async def test_enter_sends_a_command_that_is_written_out_or_the_only_one_meant(
 async def test_enter_takes_a_file_that_is_chosen_and_sends_nothing(folder: Path) -> None:
     (folder / "notes.txt").write_text("x")
 
-    async with desk_with(ScriptedModel([]), folder) as desk:
+    model = ScriptedModel([])
+
+    async with desk_with(model, folder) as desk:
         await desk.idle()
         desk.type("see @not")
         await desk.sees("notes.txt")
@@ -359,6 +361,8 @@ async def test_enter_takes_a_file_that_is_chosen_and_sends_nothing(folder: Path)
         await desk.until(lambda: desk.input() == "see @notes.txt")
         desk.type(" and")
         await desk.sees("> see @notes.txt and")
+
+    assert model.requests == []
 
 
 async def test_a_command_is_shown_before_what_it_says_and_text_only_once(folder: Path) -> None:
