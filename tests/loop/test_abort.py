@@ -536,7 +536,7 @@ async def test_behaviour_102_an_aborted_thread_has_a_grace_time_then_it_is_left_
     started = time.perf_counter()
     agent.abort()
     result = await run
-    assert time.perf_counter() - started < 3
+    assert time.perf_counter() - started < 10
 
     (told,) = results(result.messages)
     assert (told.text, told.is_error) == ("Operation aborted", True)
@@ -568,7 +568,7 @@ async def test_behaviour_102_a_thread_that_heeds_the_signal_gives_its_real_resul
     result = await run
 
     assert texts(results(result.messages)) == ["stopped in good order"]
-    assert time.perf_counter() - started < 1
+    assert time.perf_counter() - started < 1.9  # not the grace time
 
 
 async def test_behaviour_103_a_tool_that_raises_cancelled_error_by_itself_has_failed() -> None:
@@ -678,7 +678,7 @@ async def test_behaviour_040_cancelling_the_task_closes_the_run_in_every_phase(
     assert agent.state.streaming_message is None
     assert not agent.state.pending_tool_calls
     if phase != "finish_turn":  # it is asked again, for the turn that is closed, and hangs again
-        assert time.perf_counter() - started < 0.5
+        assert time.perf_counter() - started < 1.9  # not the grace time
 
 
 async def test_a_cancelled_run_can_be_gone_on_with() -> None:
@@ -718,7 +718,7 @@ async def test_cancelling_does_not_lose_updates_that_were_accepted() -> None:
     assert updates == ["0", "1", "2", "3", "4"]
     ended = next(event for event in events if isinstance(event, ToolExecutionEnd))
     assert ended.result.text == "done"
-    assert time.perf_counter() - started < 0.5
+    assert time.perf_counter() - started < 1.9  # not the grace time
 
 
 async def test_a_timeout_around_a_run_works_as_around_anything_else() -> None:
@@ -832,6 +832,6 @@ async def test_a_listener_that_hangs_after_an_abort_is_left_after_the_grace_time
     async with no_task_left():
         result = await agent.prompt("go")
 
-    assert 1 < time.perf_counter() - started < 3
+    assert 1 < time.perf_counter() - started < 10
     assert_paired(events)
     assert result.stopped_by == "abort"

@@ -433,11 +433,11 @@ async def test_case_027_a_thread_that_ignores_the_abort_does_not_keep_the_agent(
 
     started = time.perf_counter()
     agent.abort()
-    assert time.perf_counter() - started < 0.1
+    assert time.perf_counter() - started < 1
     await asyncio.sleep(0.05)
     agent.abort()
     aborted = await first
-    assert time.perf_counter() - started < 3
+    assert time.perf_counter() - started < 10
     assert not agent.state.is_streaming
     assert (aborted.stop_reason, aborted.stopped_by) == ("aborted", "abort")
     assert texts(results(aborted.messages)) == ["Operation aborted"]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from loopwright.loop import processes
 from loopwright.loop.processes import ProcessFailed, run_in_process
 from loopwright.loop.tool import AgentTool, InvalidTool, ToolContext, as_tool, tool
 from loopwright.messages import AgentToolResult
@@ -303,16 +304,17 @@ async def test_after_its_deadline_the_worker_is_killed_with_all_it_started(tmp_p
 
 @pytest.mark.parametrize("heed", [True, False])
 async def test_cancelling_kills_the_whole_family_within_the_grace(
-    tmp_path: Path, heed: bool
+    tmp_path: Path, heed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "pids"
+    if heed:
+        monkeypatch.setattr(processes, "GRACE_SECONDS", 60.0)  # it is not waited for
 
     pids, took = await cancel_after(file, run_in_process(family, (str(file), heed)))
 
     assert len(pids.split()) == 4
     assert all(is_gone(int(pid)) for pid in pids.split())
-    assert took < 5
-    assert took < 0.9 or not heed
+    assert took < 20
 
 
 async def test_a_worker_that_never_gives_up_the_interpreter_is_killed(tmp_path: Path) -> None:
@@ -324,7 +326,10 @@ async def test_a_worker_that_never_gives_up_the_interpreter_is_killed(tmp_path: 
     assert took < 5
 
 
-async def test_cancelling_twice_kills_at_once(tmp_path: Path) -> None:
+async def test_cancelling_twice_kills_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "GRACE_SECONDS", 60.0)  # it is not waited for
     file = tmp_path / "pids"
     task = asyncio.create_task(run_in_process(family, (str(file), False)))
     pids = (await appears(file)).split()
@@ -336,7 +341,7 @@ async def test_cancelling_twice_kills_at_once(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert time.perf_counter() - started < 0.9
+    assert time.perf_counter() - started < 20
     assert all(is_gone(int(pid)) for pid in pids)
 
 

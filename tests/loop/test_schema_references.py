@@ -127,7 +127,7 @@ def test_case_044_definitions_that_double_at_every_step_stay_references_and_end_
     started = time.perf_counter()
     inlined = inline_references(schema)
 
-    assert time.perf_counter() - started < 0.1
+    assert time.perf_counter() - started < 2  # written out it would have 2**40 parts
     assert inlined == schema
     assert len(json.dumps(inlined)) < 10_000
 

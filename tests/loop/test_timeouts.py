@@ -132,7 +132,7 @@ async def test_while_a_hook_is_waited_for(kind: str, hook: str) -> None:
     async with no_task_left():
         result = await agent.prompt("go")
 
-    assert time.perf_counter() - started < 1
+    assert time.perf_counter() - started < 1.9  # not the grace time
     assert_timed_out(result, agent, events, kind)
     assert len(model.requests) <= 1
     if hook == "after_tool_call":
@@ -155,7 +155,7 @@ async def test_while_a_listener_is_waited_for() -> None:
         started = time.perf_counter()
         result = await agent.prompt("go")
         assert_timed_out(result, agent, events, kind)
-        assert 1 < time.perf_counter() - started < 3
+        assert 1 < time.perf_counter() - started < 10
 
     await asyncio.gather(*[run(kind) for kind in KINDS])
 

