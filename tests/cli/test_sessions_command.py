@@ -94,6 +94,25 @@ def test_the_sessions_of_this_folder_are_listed_the_last_one_first(program: Prog
     assert table[1].split()[-3:] == ["2", "Hello", "/elsewhere"]
 
 
+def test_a_terminal_is_shown_the_last_ones_and_told_of_the_others(
+    program: Program, terminal: Callable[..., Terminal]
+) -> None:
+    keep(program, *[f"s{number:02}" for number in range(23)])
+
+    some = terminal("sessions", "list", NO_COLOR="1")
+    assert some.end() == 0
+    every = terminal("sessions", "list", "--limit", "23", NO_COLOR="1")
+    assert every.end() == 0
+
+    first, *lines = some.screen.splitlines()
+    assert first.startswith("ID")
+    assert [line.split()[0] for line in lines[:-1]] == [f"s{n:02}" for n in range(22, 2, -1)]
+    assert lines[-1].startswith("3 older; --limit 23 shows all")
+    assert len(every.screen.splitlines()) == 24
+    assert "older" not in every.screen
+    assert len(listed(program)) == 23, "a program is given all"
+
+
 def test_where_nothing_is_kept_that_is_said_and_is_no_failure(program: Program) -> None:
     nothing = program.run("sessions", "list")
     keep(program, "far", cwd="/elsewhere")
@@ -342,6 +361,43 @@ def test_search_finds_places_and_says_when_there_are_none(program: Program) -> N
     assert "--all looks further" in nowhere.stderr
 
 
+def test_search_says_when_there_is_more_than_it_shows(
+    program: Program, terminal: Callable[..., Terminal]
+) -> None:
+    keep(program, "one", "two", said="The key")
+
+    some = program.run("sessions", "search", "key", "--limit", "3")
+    every = program.run("sessions", "search", "key", "--limit", "4")
+    screen = terminal("sessions", "search", "key", "--limit", "1", NO_COLOR="1")
+
+    assert (some.stdout.count("key"), every.stdout.count("key")) == (3, 4)
+    assert "more places; --limit" in some.stderr
+    assert every.stderr == ""
+    assert screen.end() == 0
+    assert screen.screen.splitlines()[0].endswith("assistant  The key"), "with its title"
+
+
+def test_without_a_name_the_last_session_of_the_folder_is_meant(program: Program) -> None:
+    nothing = program.run("sessions", "show")
+    keep(program, "far", cwd="/elsewhere", said="Far")
+    not_here = program.run("sessions", "export", "-o", "talk.html")
+    keep(program, "one", said="First")
+    keep(program, "two", said="Second")
+
+    shown = program.run("sessions", "show")
+    exported = program.run("sessions", "export", "-o", "talk.html")
+    nobody = program.run("sessions", "delete")
+
+    assert nothing.returncode != 0
+    assert not_here.returncode != 0
+    assert "no session of the folder" in not_here.stderr
+    assert shown.stdout.startswith("# Second")
+    assert exported.returncode == 0
+    assert "<h1>Second</h1>" in (program.folder / "talk.html").read_text()
+    assert nobody.returncode == 2, "nothing is deleted that was not named"
+    assert "SESSION" in nobody.stderr
+
+
 # -- export and import -----------------------------------------------------------------------
 
 
@@ -382,6 +438,30 @@ def test_an_export_never_takes_the_place_of_a_file_unless_told_to(program: Progr
     assert nowhere.returncode == 1
     assert "cannot be written" in nowhere.stderr
     assert not [file for file in program.folder.iterdir() if file.name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        (["-o", "talk.pdf"], "no format has the ending .pdf", "--format"),
+        (["-o", "."], ". is a folder", "-o talk.html"),
+        (["-o", ".", "--force"], ". is a folder", "-o talk.html"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(
+    program: Program, words: list[str], error: str, hint: str
+) -> None:
+    keep(program, "one")
+    before = sorted(program.folder.iterdir())
+
+    refused = program.run("sessions", "export", "one", *words)
+    meant = program.run("sessions", "export", "one", "-o", "talk.pdf", "--format", "md")
+
+    assert refused.returncode == 2
+    assert f"error: {error}" in refused.stderr
+    assert hint in refused.stderr
+    assert meant.returncode == 0
+    assert sorted(program.folder.iterdir()) == sorted([*before, program.folder / "talk.pdf"])
 
 
 def test_markdown_has_no_tree(program: Program) -> None:
@@ -523,6 +603,35 @@ def test_on_a_terminal_deleting_is_asked_about(
 
     assert screen.end() == code
     assert listed(program) == ([] if code == 0 else ["one"])
+
+
+def test_several_are_deleted_at_once_or_none(program: Program) -> None:
+    keep(program, "one", "two", "three", "four")
+
+    missing = program.run("sessions", "delete", "one", "nowhere", "--yes")
+    after_that = listed(program)
+    done = program.run("sessions", "delete", "one", "two", "one", "--yes")
+
+    assert missing.returncode != 0
+    assert len(after_that) == 4
+    assert done.returncode == 0
+    assert done.stderr.count("deleted") == 2
+    assert listed(program) == ["four", "three"]
+
+
+def test_on_a_terminal_several_are_named_before_they_are_deleted(
+    program: Program, terminal: Callable[..., Terminal]
+) -> None:
+    keep(program, "one", "two")
+    program.run("sessions", "rename", "one", "the first")
+
+    screen = terminal("sessions", "delete", "one", "two", NO_COLOR="1")
+    screen.read_until("Delete these 2 sessions for good?")
+    screen.type("n\n")
+
+    assert screen.end() == 1
+    assert "the first" in screen.screen
+    assert len(listed(program)) == 2
 
 
 def test_without_a_terminal_deleting_has_to_be_meant(program: Program) -> None:

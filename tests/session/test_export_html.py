@@ -154,16 +154,15 @@ def test_a_page_reads_from_the_title_to_what_was_spent() -> None:
         "Why?",
         "Look first.",
         "I will look at it.",
-        "Tool call: read_file",
+        "read_file",
         '"path": "a.py"',
-        "Result of read_file",
         "import os",
         "1,200 in, 34 out",
         "$0.5000",
     ):
         assert words in page.text
     assert len(page.named("details")) == 3
-    assert len(page.named("strong")) == 4
+    assert len(page.named("article")) == 3, "a call stands where its result does"
     (link,) = page.named("a")
     assert link["href"] == "https://example.org/a?b=1&c=2"
     assert "noopener" in link["rel"]
@@ -223,13 +222,29 @@ HOSTILE = [
     "| a | b |\n|:-:|--|\n| <script> | [x](javascript:1) |",
     "<svg onload=alert(1)>",
     "# <b onclick=x>heading</b>",
-    "\x00\x08\x1b[31m",
+    "\x00\x08\x1b[31m\x9b2J\x7f",
     "\ud83d",
+    "rm -rf / \u202e# sselmrah \u2066\u2069\u202c",
+    "a\u2028b\u2029c\U000e0041",
+    "<ins><del></pre>",
+    "\n<script>\r<svg>\r\n",
 ]
+HIDDEN = [*map(chr, [*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F)])]
+HIDDEN += ["\u2028", "\u2029", "\u2066", "\u2069", "\U000e0041"]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_text_wherever_it_stands(text: str) -> None:
+    edit = {"path": text, "oldText": text, "newText": f"{text}\n{text}"}
+    details = {"diff": f"-{text}\n+{text}", "exitCode": text, "seconds": text, "subagent": text}
+    calls = {
+        "edit": edit,
+        "write": {"path": text, "content": text},
+        "bash": {"command": text},
+        "read": {"path": text, "offset": text},
+        "grep": {"pattern": text, "path": text},
+        "task": {"agent": text, "description": text, "prompt": text},
+    }
     entries: list[Entry] = [
         message(text, None, user(text)),
         message(
@@ -240,7 +255,8 @@ def test_hostile_text_is_text_wherever_it_stands(text: str) -> None:
                 TextContent("*m* " + text),
                 ThinkingContent(text),
                 ToolCall("c", text, {text: text}),
-                ToolCall("c", text, {}, raw_arguments=text, arguments_error=text),
+                ToolCall("d", text, {}, raw_arguments=text, arguments_error=text),
+                *[ToolCall(name, name, arguments) for name, arguments in calls.items()],
                 stop_reason="error",
                 error_message=text,
             ),
@@ -252,19 +268,35 @@ def test_hostile_text_is_text_wherever_it_stands(text: str) -> None:
                 "c", text, [TextContent(text), ImageContent(text, text)], timestamp=TIME
             ),
         ),
+        *[
+            message(
+                f"r-{name}",
+                "b",
+                ToolResultMessage(
+                    name,
+                    name,
+                    [TextContent(text)],
+                    details,
+                    is_error=name == "bash",
+                    timestamp=TIME,
+                ),
+            )
+            for name in calls
+        ],
         message("c", "b", ExtensionMessage(custom_type=text, content=text, timestamp=TIME)),
         message("d", "c", BashExecution(command=text, output=text, timestamp=TIME)),
         CompactionEntry(id="e", parent_id="d", summary=text),
         BranchSummaryEntry(id="f", parent_id="e", from_id=text, summary=text),
         CustomEntry(id="g", parent_id=text, custom_type=text, data={text: [text]}),
+        message("h", "f", user("The end")),
     ]
     info = SessionInfo(id=text, created_at=TIME, cwd=text, name=text)
 
     page = page_of(entries, info, labels={text: text})
 
     harmless(page)
-    assert "\x00" not in page.text
-    assert page.text.count("Tokens:") == 1
+    assert not any(hidden in page.text for hidden in HIDDEN)
+    assert "The end" in page.text
 
 
 @given(st.text(alphabet="<>&\"'[]()!`*_#|\\\n :/.-abjsx", max_size=80))

@@ -29,6 +29,7 @@ from loopwright.session.entries import (
     Entry,
     MessageEntry,
 )
+from loopwright.session.export.harmless import harmless
 from loopwright.session.export.markdown import to_markdown
 from loopwright.session.formats.pi_messages import BashExecution, ExtensionMessage
 from loopwright.session.rows import SessionInfo
@@ -98,7 +99,7 @@ def test_a_document_reads_from_the_title_to_what_was_spent() -> None:
         "Mend the tests",
         "User (2025\\-11\\-02 09:30:00 UTC)".replace("\\", ""),
         "Assistant (2025-11-02 09:30:00 UTC)",
-        "Result of `read_file`",
+        "`read_file`",
         "Assistant (2025-11-02 09:30:00 UTC)",
     ]
     assert "- Folder: `/srv/me/work`" in document
@@ -109,7 +110,7 @@ def test_a_document_reads_from_the_title_to_what_was_spent() -> None:
     assert '```json\n{\n  "path": "a.py"\n}\n```' in document
     assert "```\nimport os\n```" in document
     assert "1,200 in, 34 out" in document
-    assert document.endswith("0\\.5000\n")
+    assert "- Tokens: 1,200 in, 34 out; \\$0.5000\n" in document
 
 
 def test_tools_and_thinking_can_be_left_out() -> None:
@@ -158,14 +159,13 @@ def test_summaries_are_marked_and_data_of_programs_is_left_out() -> None:
 def test_calls_that_could_not_be_read_and_failed_results_are_marked() -> None:
     broken = ToolCall("c", "f", {}, raw_arguments='{"a": ', arguments_error="not JSON")
     failed = ToolResultMessage("c", "f", [TextContent("no")], is_error=True, timestamp=TIME)
-    empty = ToolResultMessage("c", "g", [], timestamp=TIME)
+    empty = ToolResultMessage("d", "g", [], timestamp=TIME)
 
     document = to_markdown(INFO, chain(reply(broken), failed, empty))
 
     assert "not JSON" in document
     assert '{"a": \n' in fences(document)
-    assert "### Failed result of `f`" in document
-    assert "*Nothing.*" in document
+    assert headings(document)[-2:] == ["`f` (failed)", "`g`"]
 
 
 def test_images_are_a_note_or_data_and_only_if_they_are_images() -> None:
@@ -258,20 +258,15 @@ def test_nothing_that_was_said_changes_what_follows(text: str) -> None:
     assert [re.split("[ (]", name)[0] for name in found[1:]] == [
         "User",
         "Assistant",
-        "Result",
+        re.split("[ (]", found[3])[0],
         "User",
     ]
-    assert tokens(document)[-1].type == "paragraph_close"
+    assert found[3].startswith("`")
+    assert tokens(document)[-1].type == "blockquote_close"
+    assert document.endswith("\n\n> The end\n")
     assert not any(token.type == "html_block" for token in tokens(document))
     assert "The end" in document
-    text_of_fences = [fence.rstrip("\n") for fence in fences(document)]
-    assert (
-        any(
-            text.replace("\x00", "\ufffd").strip("\n") in fence.replace("\r\n", "\n")
-            for fence in text_of_fences
-        )
-        or "\r" in text
-    )
+    assert any(harmless(text).strip("\n") in fence for fence in fences(document))
 
 
 @given(st.text(alphabet="`~# >-\n<!a1.*[]:\\\t|=", max_size=60))
@@ -290,7 +285,7 @@ def test_no_text_changes_what_follows(text: str) -> None:
 
 @given(st.text(max_size=80))
 def test_what_a_tool_printed_stands_in_its_fence_unchanged(text: str) -> None:
-    clean = text.replace("\r", "").replace("\x00", "")
+    clean = harmless(text)
     result = ToolResultMessage("c", "f", [TextContent(clean)], timestamp=TIME)
 
     document = to_markdown(INFO, chain(result))

@@ -335,9 +335,10 @@ def _remove_key(provider: str) -> ExitCode:
 
 def _print_usage_error(error: cyclopts.CycloptsError) -> None:
     message = str(error).strip()
-    hint = "loopwright -h lists what there is"
+    command = " ".join(("loopwright", *(error.command_chain or ())))
+    hint = f"{command} -h lists what there is"
     if isinstance(error, cyclopts.UnusedCliTokensError):
         message = f"too many arguments: {' '.join(error.unused_tokens or ())}"
-    elif isinstance(error, cyclopts.UnknownOptionError):
+    elif isinstance(error, cyclopts.UnknownOptionError) and not error.command_chain:
         hint += "; a prompt that starts with a dash goes behind --"
     print_error(message, hint=hint)

@@ -7,7 +7,8 @@ looked at once. What grows long is given out in pieces: code after some lines, a
 blank where nothing is open (no `**`, no link). Where the pieces end depends on the text alone and
 never on the chunks it came in.
 
-Not here: how leaves look (markdown_view.py), and what is inside of a paragraph. Pure.
+Not here: what is a quote or an item (markdown_containers.py), how leaves look (markdown_view.py),
+and what is inside of a paragraph. Pure.
 """
 
 from __future__ import annotations
@@ -17,30 +18,23 @@ import re
 from typing import Literal, NamedTuple
 
 from ..streams import visible
+from .markdown_containers import (
+    RULE,
+    Container,
+    containers_begun,
+    containers_kept,
+    indent_of,
+    needs_gap,
+)
 from .paragraph_cut import paragraph_cut
 
-__all__ = ["Container", "Leaf", "MarkdownBlocks"]
+__all__ = ["Leaf", "MarkdownBlocks"]
 
 PIECE_CHARACTERS = 1_000
 """A paragraph, or a line, that is longer is given out in pieces; so is code of twice the length."""
 
 PIECE_LINES = 20
 """Lines of code, or rows of a table, that are given out together."""
-
-MOST_CONTAINERS = 20
-"""What is nested deeper is text: every line is compared with all that it stands in."""
-
-
-class Container(NamedTuple):
-    """A quote or a list item that a leaf stands in."""
-
-    kind: Literal["quote", "item"]
-    marker: str
-    """As it was written: `-`, `*`, `3.`; `>` of a quote."""
-    indent: int
-    """Columns that the content of an item is moved to the right in the source."""
-    group: int
-    """The same number for all items of a list."""
 
 
 class Leaf(NamedTuple):
@@ -66,12 +60,9 @@ class Leaf(NamedTuple):
     """What stood between this piece of a paragraph and the next: a blank, or nothing."""
 
 
-_QUOTE = re.compile(r" {0,3}> ?")
-_ITEM = re.compile(r"( {0,3})([-+*]|\d{1,9}[.)])( +|$)")
 _FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?: +(.*))?$")
 _HEADING_END = re.compile(r"(?:^|\s)#+\s*$")
-_RULE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+) *$")
 _DELIMITERS = re.compile(r" {0,3}\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *$")
 
@@ -195,7 +186,7 @@ class MarkdownBlocks:
                 self._give_lines()
 
     def _begin_line(self, line: str) -> None:
-        rest, matched = self._match_containers(line)
+        rest, matched = containers_kept(line, self._containers)
         if self._kind == "code":
             if matched == len(self._containers) and self._is_code(rest):
                 return
@@ -206,7 +197,14 @@ class MarkdownBlocks:
         unmatched = matched < len(self._containers)
         if not unmatched and self._changes_paragraph(rest):
             return
-        opened, rest = self._new_containers(rest, matched)
+        opened, rest = containers_begun(
+            rest,
+            self._containers,
+            matched,
+            in_paragraph=self._kind == "paragraph",
+            groups=self._groups,
+        )
+        self._groups += len(opened)
         starts = bool(opened) or self._starts_block(rest)
         if unmatched and not starts and self._kind == "paragraph":
             self._add(rest.strip())  # a lazy continuation
@@ -217,67 +215,11 @@ class MarkdownBlocks:
             self._containers += (container,)
         self._begin_leaf(rest)
 
-    def _match_containers(self, line: str) -> tuple[str, int]:
-        """What is left of *line* inside of the open containers, and how many of them go on."""
-        rest = line
-        for count, container in enumerate(self._containers):
-            if container.kind == "quote":
-                found = _QUOTE.match(rest)
-                if found is None:
-                    return rest, count
-                rest = rest[found.end() :]
-            elif not rest.strip():
-                rest = ""
-            elif _indent(rest) >= container.indent:
-                rest = rest[container.indent :]
-            else:
-                return rest, count
-        return rest, len(self._containers)
-
     def _blank_line(self, matched: int) -> None:
         if self._kind in ("paragraph", "table"):
             self._finish()
         if matched < len(self._containers):
             self._close_containers(matched)
-
-    def _new_containers(self, rest: str, matched: int) -> tuple[list[Container], str]:
-        """Quotes and items that begin in *rest*, and what is left of it."""
-        opened: list[Container] = []
-        unmatched = matched < len(self._containers)
-        while matched + len(opened) < MOST_CONTAINERS and _indent(rest) < 4:
-            quote = _QUOTE.match(rest)
-            if quote is not None:
-                opened.append(Container("quote", ">", 0, self._new_group()))
-                rest = rest[quote.end() :]
-                continue
-            item = None if _RULE.match(rest) else _ITEM.match(rest)
-            if item is None:
-                break
-            marker, blanks = item[2], item[3]
-            content = rest[item.end() :]
-            begins = bool(content.strip()) and marker[:-1] in ("", "1")
-            if not (begins or opened or unmatched) and self._kind == "paragraph":
-                break  # it only looks like an item: a year at the beginning of a line
-            if not content.strip() or len(blanks) > 4:
-                indent = len(item[1]) + len(marker) + 1
-            else:
-                indent = item.end()
-            group = self._group_of(matched + len(opened), marker, first=not opened)
-            opened.append(Container("item", marker, indent, group))
-            rest = rest[indent:]
-        return opened, rest
-
-    def _group_of(self, depth: int, marker: str, *, first: bool) -> int:
-        """The list that an item with *marker* belongs to: that of the item it comes after."""
-        if first and depth < len(self._containers):
-            before = self._containers[depth]
-            if before.kind == "item" and before.marker[-1] == marker[-1]:
-                return before.group
-        return self._new_group()
-
-    def _new_group(self) -> int:
-        self._groups += 1
-        return self._groups
 
     def _close_containers(self, down_to: int) -> None:
         self._finish()
@@ -290,28 +232,28 @@ class MarkdownBlocks:
     # -- leaves -------------------------------------------------------------------------------
 
     def _starts_block(self, rest: str) -> bool:
-        if _indent(rest) >= 4:
+        if indent_of(rest) >= 4:
             return False
-        return bool(_FENCE.match(rest) or _HEADING.match(rest) or _RULE.match(rest))
+        return bool(_FENCE.match(rest) or _HEADING.match(rest) or RULE.match(rest))
 
     def _begin_leaf(self, rest: str) -> None:
         """What *rest*, the content of a line, begins or continues."""
         if not rest.strip():
             self._finish()
             return
-        if _indent(rest) >= 4 and self._kind != "paragraph":
+        if indent_of(rest) >= 4 and self._kind != "paragraph":
             self._finish()
             self._open("code", rest[4:])
             self._fence = self._language = ""
             return
-        fence = _FENCE.match(rest) if _indent(rest) < 4 else None
+        fence = _FENCE.match(rest) if indent_of(rest) < 4 else None
         heading = _HEADING.match(rest)
         if fence is not None:
             self._finish()
             self._open("code")
             self._fence, self._fence_indent = fence[2], len(fence[1])
             self._language = fence[3].strip()
-        elif _indent(rest) < 4 and _RULE.match(rest):
+        elif indent_of(rest) < 4 and RULE.match(rest):
             self._finish()
             self._give("", kind="rule")
         elif heading is not None:
@@ -327,7 +269,7 @@ class MarkdownBlocks:
 
     def _changes_paragraph(self, rest: str) -> bool:
         """Whether *rest* makes a table or a heading of the paragraph that is open."""
-        if self._kind != "paragraph" or _indent(rest) >= 4:
+        if self._kind != "paragraph" or indent_of(rest) >= 4:
             return False
         is_header = len(self._lines) == 1 and self._first and "|" in self._lines[0]
         if is_header and _DELIMITERS.match(rest) and _columns(rest) == _columns(self._lines[0]):
@@ -347,18 +289,18 @@ class MarkdownBlocks:
         if self._fence:
             closing = rest.strip()
             if (
-                _indent(rest) < 4
+                indent_of(rest) < 4
                 and len(closing) >= len(self._fence)
                 and closing == self._fence[0] * len(closing)
             ):
                 self._finish()
             else:
-                self._add(rest[min(_indent(rest), self._fence_indent) :])
+                self._add(rest[min(indent_of(rest), self._fence_indent) :])
             return True
         if not rest.strip():
             self._blanks += 1
             return True
-        if _indent(rest) < 4:
+        if indent_of(rest) < 4:
             return False
         while self._blanks:
             self._blanks -= 1
@@ -445,22 +387,9 @@ class MarkdownBlocks:
         self._shown = len(self._containers)
 
     def _needs_gap(self) -> bool:
-        """Items of a list, and a list inside of an item, follow without an empty line."""
-        before, here = self._last, self._containers
-        if before is None:
+        if self._last is None:
             return False
-        new = self._shown
-        if new == len(here) or here[new].kind != "item":
-            return True
-        if [each.group for each in before.containers[:new]] != [each.group for each in here[:new]]:
-            return True
-        same_list = len(before.containers) > new and before.containers[new].group == here[new].group
-        inside = new > 0 and here[new - 1].kind == "item"
-        return not (same_list or inside)
-
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip(" "))
+        return needs_gap(self._last.containers, self._containers, self._shown)
 
 
 def _columns(row: str) -> int:

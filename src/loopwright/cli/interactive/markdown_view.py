@@ -10,7 +10,8 @@ import copy
 from collections.abc import Iterable, Sequence
 
 from .code_colors import colored
-from .markdown_blocks import Container, Leaf
+from .markdown_blocks import Leaf
+from .markdown_containers import Container
 from .markdown_inline import inline
 from .markdown_table import Table
 from .paint import Painter, Run, cells

@@ -1,5 +1,6 @@
 """`loopwright sessions ...`: the commands and their options; what they do is in sessions/command.py,
-sessions/unfinished.py, sessions/files.py and sessions/doctor.py, imported when asked for."""
+sessions/search.py, sessions/unfinished.py, sessions/files.py and sessions/doctor.py, imported when
+asked for."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def sessions_app() -> App:
         help="What was said, kept on this machine: list, show, search, export, import, mend.",
         help_epilogue="A session is named by its id, the beginning of it, or its name.",
     )
-    for command, name in (
+    commands = (
         (_list, "list"),
         (_show, "show"),
         (_search, "search"),
@@ -35,8 +36,9 @@ def sessions_app() -> App:
         (_rename, "rename"),
         (_delete, "delete"),
         (_doctor, "doctor"),
-    ):
-        app.command(command, name=name)
+    )
+    for place, (command, name) in enumerate(commands):
+        app.command(command, name=name, sort_key=place)
     return app
 
 
@@ -53,7 +55,7 @@ def _list(
     every
         Those of all folders.
     limit
-        At most so many.
+        At most so many; without it a terminal is shown the last 20, a pipe all.
     mode
         "json" prints one session a line as JSON.
     """
@@ -62,13 +64,20 @@ def _list(
     return list_sessions(every=every, limit=limit, mode=mode)
 
 
-def _show(session: str, *, lane: str = "main", tree: bool = False, mode: Mode = "text") -> ExitCode:
+def _show(
+    session: str | None = None,
+    /,
+    *,
+    lane: str = "main",
+    tree: bool = False,
+    mode: Mode = "text",
+) -> ExitCode:
     """Show what was said.
 
     Parameters
     ----------
     session
-        Its id, the beginning of it, or its name.
+        Its id, the beginning of it, or its name; without, the last one of this folder.
     lane
         The branch of this lane.
     tree
@@ -100,13 +109,14 @@ def _search(
     mode
         "json" prints one place a line as JSON.
     """
-    from .command import search
+    from .search import search
 
     return search(" ".join(text), every=every, limit=limit, mode=mode)
 
 
 def _export(
-    session: str,
+    session: str | None = None,
+    /,
     *,
     form: Annotated[ExportFormat | None, Parameter(name="--format")] = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
@@ -119,10 +129,9 @@ def _export(
     Parameters
     ----------
     session
-        Its id, the beginning of it, or its name.
+        Its id, the beginning of it, or its name; without, the last one of this folder.
     form
-        md and html are for people, pi is the JSON lines of pi, json those of ours. Without it the
-        ending of the file decides (.html, .json, .jsonl is pi's), else md.
+        md and html are for people, pi is pi's JSON lines, json ours; else the file's ending says.
     output
         The file to write; standard output without.
     lane
@@ -156,6 +165,7 @@ def _import(*files: Path, new_id: bool = False, lenient: bool = False) -> ExitCo
 
 def _approvals(
     session: str | None = None,
+    /,
     *,
     every: Annotated[bool, Parameter(name="--all")] = False,
     mode: Mode = "text",
@@ -176,7 +186,7 @@ def _approvals(
     return list_approvals(session, every=every, mode=mode)
 
 
-def _approve(session: str, call: str | None = None) -> ExitCode:
+def _approve(session: str, call: str | None = None, /) -> ExitCode:
     """Let a call run that waits for it; going on with the session then runs it.
 
     Parameters
@@ -191,7 +201,7 @@ def _approve(session: str, call: str | None = None) -> ExitCode:
     return approve(session, call)
 
 
-def _deny(session: str, call: str | None = None, *, reason: str | None = None) -> ExitCode:
+def _deny(session: str, call: str | None = None, /, *, reason: str | None = None) -> ExitCode:
     """Do not let a call run that waits for an approval.
 
     Parameters
@@ -208,7 +218,7 @@ def _deny(session: str, call: str | None = None, *, reason: str | None = None) -
     return deny(session, call, reason=reason)
 
 
-def _stop(session: str, *, reason: str | None = None) -> ExitCode:
+def _stop(session: str, /, *, reason: str | None = None) -> ExitCode:
     """Give up what is unfinished, or stop what goes on in another process.
 
     Parameters
@@ -225,6 +235,7 @@ def _stop(session: str, *, reason: str | None = None) -> ExitCode:
 
 def _fork(
     session: str,
+    /,
     *,
     at: str | None = None,
     lane: str = "main",
@@ -251,7 +262,7 @@ def _fork(
     return fork(session, at=at, lane=lane, tree=tree, name=name)
 
 
-def _rename(session: str, name: str) -> ExitCode:
+def _rename(session: str, name: str, /) -> ExitCode:
     """Give a session a name; an empty one takes it away.
 
     Parameters
@@ -266,23 +277,26 @@ def _rename(session: str, name: str) -> ExitCode:
     return rename(session, name)
 
 
-def _delete(session: str, *, yes: bool = False) -> ExitCode:
-    """Forget a session for good. On a terminal, asks before; elsewhere it needs --yes.
+def _delete(session: str, /, *others: str, yes: bool = False) -> ExitCode:
+    """Forget sessions for good. On a terminal, asks before; elsewhere it needs --yes.
 
     Parameters
     ----------
     session
         Its id, the beginning of it, or its name.
+    others
+        More of them.
     yes
         Do not ask.
     """
     from .command import delete
 
-    return delete(session, yes=yes)
+    return delete([session, *others], yes=yes)
 
 
 def _doctor(
     session: str | None = None,
+    /,
     *,
     file: Path | None = None,
     repair: bool = False,

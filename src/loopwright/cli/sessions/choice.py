@@ -24,6 +24,7 @@ __all__ = [
     "check_new_name",
     "choose_session",
     "find_session",
+    "last_or_found",
     "local_time",
     "session_title",
     "short_ids",
@@ -32,6 +33,8 @@ __all__ = [
 LIST_HINT = "`loopwright sessions list --all` shows those there are"
 OFFERED = 20
 """How many sessions a person is asked to choose from."""
+MEANT = 5
+"""Of how many sessions it is said that they could be meant."""
 SHORTEST_ID = 10
 """Characters. Ids begin with the time: ten of them tell sessions apart that were begun a quarter of
 a second apart, so that what is shown today still names one session tomorrow."""
@@ -96,12 +99,23 @@ async def find_session(store: SessionStore, reference: str, folder: str) -> Sess
     if len(found) > 1:
         raise SessionNotFound(
             f"{len(found)} sessions have the name {reference!r}, or ids that begin so",
-            hint="\n".join(f"{info.id}  {session_title(info, 60)}" for info in found[:5]),
+            hint=_which(found),
         )
     if not found:
         raise SessionNotFound(
             f"no session has the id or name {reference!r}", hint=_near(reference, every)
         )
+    return found[0]
+
+
+async def last_or_found(store: SessionStore, reference: str | None, folder: str) -> SessionInfo:
+    """The session that *reference* means; without one, the last of *folder*. Raises
+    `SessionNotFound`."""
+    if reference is not None:
+        return await find_session(store, reference, folder)
+    found = await store.list(cwd=folder, limit=1)
+    if not found:
+        raise SessionNotFound(f"there is no session of the folder {folder}", hint=LIST_HINT)
     return found[0]
 
 
@@ -114,6 +128,15 @@ def _named(reference: str, every: Sequence[SessionInfo], folder: str) -> list[Se
         if named:
             return [info for info in named if info.cwd == folder] or named
     return []
+
+
+def _which(found: Sequence[SessionInfo]) -> str:
+    lines = [
+        f"{info.id}  {age_text(info.modified_at):>11}  {session_title(info, 50)}"
+        for info in found[:MEANT]
+    ]
+    left = len(found) - len(lines)
+    return "\n".join([*lines, *([f"and {left} more"] if left else [])])
 
 
 def _near(reference: str, every: Sequence[SessionInfo]) -> str:

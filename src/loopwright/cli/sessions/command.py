@@ -1,9 +1,10 @@
-"""`loopwright sessions list | show | search | fork | rename | delete`.
+"""`loopwright sessions list | show | fork | rename | delete`.
 
 Looking takes no lease, so it works while a session is open elsewhere. On a terminal, control
 characters in what was said are shown as symbols (streams.py).
 
-Not here: files (sessions/files.py), or damage (sessions/doctor.py).
+Not here: finding words (sessions/search.py), files (sessions/files.py), or damage
+(sessions/doctor.py).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from .choice import (
     age_text,
     check_new_name,
     find_session,
+    last_or_found,
     local_time,
     session_title,
     short_ids,
@@ -47,12 +49,14 @@ __all__ = [
     "list_sessions",
     "open_to_read",
     "rename",
-    "search",
     "show_session",
 ]
 
 TITLE_CELLS = (120, 100, 80, 70, 65, 60, 55, 50, 45, 40, 35, 30, 25, 20, 16, 12)
 """How long a title may be, by the room there is."""
+SHOWN = 20
+"""Sessions that a terminal is shown unless it is said how many: the last one stands first, and more
+would push it out of sight."""
 WIDE = 120
 """Columns of a terminal in which ids are shown whole. In a pipe they always are."""
 
@@ -76,12 +80,13 @@ def list_sessions(*, every: bool, limit: int | None, mode: Mode) -> ExitCode:
         print_error(f"the limit must be at least 1, not {limit}", hint="leave it out for all")
         return ExitCode.USAGE
     folder = str(working_folder())
+    output = Output(sys.stdout)
+    is_cut = limit is None and mode == "text" and output.is_terminal
     try:
-        found = asyncio.run(_listed(None if every else folder, limit))
+        found, left = asyncio.run(_listed(None if every else folder, SHOWN if is_cut else limit))
     except SessionNotFound as nothing_yet:
         print_note(nothing_yet.message)
         return ExitCode.DONE
-    output = Output(sys.stdout)
     if mode == "json":
         for one in found:
             data = {**one.info.to_dict(camel=True), "state": one.standing.mark}
@@ -97,14 +102,18 @@ def list_sessions(*, every: bool, limit: int | None, mode: Mode) -> ExitCode:
     width = output.width if output.is_terminal else None
     head, *lines = table_lines(_columns(every, width, found), found, width)
     output.write_pieces([Piece(head + "\n", "quiet"), Piece("\n".join(lines) + "\n")])
+    if is_cut and left:
+        print_note(f"{left:,} older; --limit {len(found) + left} shows all, `search` finds words")
     return ExitCode.DONE
 
 
-async def _listed(cwd: str | None, limit: int | None) -> list[Listed]:
+async def _listed(cwd: str | None, limit: int | None) -> tuple[list[Listed], int]:
+    """The sessions, and how many more there are."""
     async with reading_sessions() as store:
         every = await store.list()
         short = short_ids(every)
-        chosen = [info for info in every if cwd is None or info.cwd == cwd][:limit]
+        meant = [info for info in every if cwd is None or info.cwd == cwd]
+        chosen = meant[:limit]
         found: list[Listed] = []
         for info in chosen:
             try:
@@ -113,7 +122,7 @@ async def _listed(cwd: str | None, limit: int | None) -> list[Listed]:
                 continue
             except SessionDamaged:  # a matter for `sessions doctor`; it is there all the same
                 found.append(Listed(Standing(info, None, [], []), short[info.id]))
-        return found
+        return found, len(meant) - len(chosen)
 
 
 def _columns(every: bool, width: int | None, found: Sequence[Listed]) -> list[Column[Listed]]:
@@ -149,14 +158,14 @@ def _line(text: str) -> str:
 # -- show ------------------------------------------------------------------------------------
 
 
-def show_session(reference: str, *, lane: str, tree: bool, mode: Mode) -> ExitCode:
-    """Print a branch of a session, or an outline of all of them."""
+def show_session(reference: str | None, *, lane: str, tree: bool, mode: Mode) -> ExitCode:
+    """Print a branch of a session, the last one without a *reference*, or an outline of all."""
     return asyncio.run(_show(reference, lane, tree, mode))
 
 
-async def _show(reference: str, lane: str, tree: bool, mode: Mode) -> ExitCode:
+async def _show(reference: str | None, lane: str, tree: bool, mode: Mode) -> ExitCode:
     async with reading_sessions() as store:
-        info = await find_session(store, reference, str(working_folder()))
+        info = await last_or_found(store, reference, str(working_folder()))
         session = await open_to_read(store, info.id, lane)
         output = Output(sys.stdout)
         if tree:
@@ -228,55 +237,6 @@ def _node_as_json(node: OutlineNode) -> bytes:
     )
 
 
-# -- search ----------------------------------------------------------------------------------
-
-
-def search(text: str, *, every: bool, limit: int, mode: Mode) -> ExitCode:
-    """Print where *text* was said. FAILED if that is nowhere, as grep has it."""
-    if not text.strip() or limit < 1:
-        print_error(
-            "there is nothing to look for" if not text.strip() else f"a limit of {limit} places",
-            hint='loopwright sessions search "some words"',
-        )
-        return ExitCode.USAGE
-    return asyncio.run(_search(text, every, limit, mode))
-
-
-async def _search(text: str, every: bool, limit: int, mode: Mode) -> ExitCode:
-    from ...session.search import search_sessions
-
-    folder = str(working_folder())
-    async with reading_sessions() as store:
-        hits = await search_sessions(store, text, cwd=None if every else folder, limit=limit)
-    if not hits:
-        where = "in any session" if every else "in the sessions of this folder; --all looks further"
-        print_note(f"{text!r} was not found {where}")
-        return ExitCode.FAILED
-    output = Output(sys.stdout)
-    for hit in hits:
-        if mode == "json":
-            data = {
-                "session": hit.session.id,
-                "entry": hit.entry_id,
-                "kind": hit.kind,
-                "timestamp": hit.timestamp,
-                "excerpt": hit.excerpt,
-                "start": hit.start,
-                "end": hit.end,
-            }
-            output.write_line_of_bytes(msgspec.json.encode(data))
-            continue
-        output.write_pieces(
-            [
-                Piece(f"{hit.session.id}  {local_time(hit.timestamp)}  {hit.kind}\n", "quiet"),
-                Piece(f"  {hit.excerpt[: hit.start]}"),
-                Piece(hit.excerpt[hit.start : hit.end], "speech"),
-                Piece(f"{hit.excerpt[hit.end :]}\n"),
-            ]
-        )
-    return ExitCode.DONE
-
-
 # -- changing --------------------------------------------------------------------------------
 
 
@@ -308,9 +268,11 @@ async def _fork(
                 name=name,
             )
         except Misuse as error:  # an entry or lane that is not there
-            raise SessionNotFound(error.message, hint=error.hint) from error
+            ids = f"`loopwright sessions show {info.id} --tree` has the ids of its entries"
+            raise SessionNotFound(error.message, hint=error.hint or ids) from error
     Output(sys.stdout).write(f"{made.id}\n")
-    print_note(f"{made.entries} entries of {info.id} were copied")
+    count = f"{made.entries} entries" if made.entries != 1 else "1 entry"
+    print_note(f"{count} of {info.id} copied")
     return ExitCode.DONE
 
 
@@ -330,27 +292,37 @@ async def _rename(reference: str, name: str) -> ExitCode:
     return ExitCode.DONE
 
 
-def delete(reference: str, *, yes: bool) -> ExitCode:
-    """Forget a session for good."""
+def delete(references: Sequence[str], *, yes: bool) -> ExitCode:
+    """Forget sessions for good: all of them, or none if one of them is not there."""
     if not yes and not _can_be_asked():
         print_error(
             "a session is deleted for good, and there is no terminal to ask at",
-            hint=f"loopwright sessions delete {shlex.quote(reference)} --yes",
+            hint=f"loopwright sessions delete {shlex.join(references)} --yes",
         )
         return ExitCode.USAGE
-    return asyncio.run(_delete(reference, yes))
+    return asyncio.run(_delete(references, yes))
 
 
-async def _delete(reference: str, yes: bool) -> ExitCode:
+async def _delete(references: Sequence[str], yes: bool) -> ExitCode:
     async with writing_sessions() as store:
-        info = await find_session(store, reference, str(working_folder()))
-        title = session_title(info, 60)
-        if not yes and not _agreed(f"Delete {title!r} with {info.entries} entries for good?"):
+        found = [await find_session(store, each, str(working_folder())) for each in references]
+        meant = list({info.id: info for info in found}.values())
+        if not yes and not _agreed(_question(meant)):
             print_note("nothing was deleted")
             return ExitCode.FAILED
-        await store.delete(info.id)
-    print_note(f"deleted {info.id}: {title}")
+        for info in meant:
+            await store.delete(info.id)
+            print_note(f"deleted {info.id}: {session_title(info, 60)}")
     return ExitCode.DONE
+
+
+def _question(meant: Sequence[SessionInfo]) -> str:
+    if len(meant) == 1:
+        (info,) = meant
+        entries = f"{info.entries} {'entry' if info.entries == 1 else 'entries'}"
+        return f"Delete {session_title(info, 60)!r} with {entries} for good?"
+    titles = "".join(f"  {session_title(info, 70)}\n" for info in meant)
+    return f"{titles}Delete these {len(meant)} sessions for good?"
 
 
 def _can_be_asked() -> bool:

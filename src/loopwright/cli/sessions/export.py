@@ -17,19 +17,27 @@ from ...session.store import SessionStore
 from ..json_mode import session_line
 from ..options import ExportFormat
 
-__all__ = ["export_bytes", "form_of", "labels_of", "write_whole"]
+__all__ = ["ENDINGS", "export_bytes", "form_of", "has_known_ending", "labels_of", "write_whole"]
 
 _FORMS: dict[str, ExportFormat] = {
+    ".md": "md",
     ".html": "html",
     ".htm": "html",
     ".json": "json",
     ".jsonl": "pi",
 }
+ENDINGS = tuple(_FORMS)
+"""Those of files that ask for a format."""
 
 
 def form_of(path: Path | None) -> ExportFormat:
     """The format that the ending of *path* asks for; Markdown where it asks for none."""
     return _FORMS.get("" if path is None else path.suffix.lower(), "md")
+
+
+def has_known_ending(path: Path) -> bool:
+    """Whether *path* asks for a format, or for none: it has no ending, or that of a text."""
+    return path.suffix.lower() in (*ENDINGS, "", ".markdown", ".txt")
 
 
 async def export_bytes(

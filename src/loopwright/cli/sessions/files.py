@@ -14,9 +14,9 @@ from ..exit_codes import ExitCode
 from ..options import ExportFormat
 from ..places import working_folder
 from ..streams import Output, print_error, print_note
-from .choice import find_session, session_title
+from .choice import last_or_found, session_title
 from .command import open_to_read
-from .export import export_bytes, form_of, write_whole
+from .export import ENDINGS, export_bytes, form_of, has_known_ending, write_whole
 from .store import reading_sessions, writing_sessions
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["export_session", "import_sessions"]
 
 
 def export_session(
-    reference: str,
+    reference: str | None,
     *,
     form: ExportFormat | None,
     output: Path | None,
@@ -34,9 +34,18 @@ def export_session(
     tree: bool,
     force: bool,
 ) -> ExitCode:
-    """Write a session to a file or to standard output. Without a *form* the file's ending says
-    which."""
+    """Write a session, the last one without a *reference*, to a file or to standard output. Without
+    a *form* the file's ending says which."""
+    if output is not None and output.is_dir():
+        print_error(f"{output} is a folder", hint=f"name a file in it: -o {output / 'talk.html'}")
+        return ExitCode.USAGE
     if form is None:
+        if output is not None and not has_known_ending(output):
+            print_error(
+                f"no format has the ending {output.suffix}",
+                hint=f"--format says which is meant; endings that do: {', '.join(ENDINGS)}",
+            )
+            return ExitCode.USAGE
         form = form_of(output)
     if tree and form == "md":
         print_error("Markdown shows one branch", hint="--format html has all of them")
@@ -48,7 +57,7 @@ def export_session(
 
 
 async def _export(
-    reference: str,
+    reference: str | None,
     form: ExportFormat,
     output: Path | None,
     lane: str,
@@ -56,7 +65,7 @@ async def _export(
     force: bool,
 ) -> ExitCode:
     async with reading_sessions() as store:
-        info = await find_session(store, reference, str(working_folder()))
+        info = await last_or_found(store, reference, str(working_folder()))
         session = await open_to_read(store, info.id, lane)
         data = await export_bytes(store, session, form, tree=tree)
     if output is None:
@@ -120,9 +129,8 @@ async def _import(files: Sequence[Path], new_ids: bool, lenient: bool) -> ExitCo
                 print_error(f"{prefix}{error.message}", hint=_hint(error))
             else:
                 where = f" about {info.cwd}" if info.cwd else ""
-                output.write(
-                    f"{info.id}  {info.entries} entries{where}: {session_title(info, 60)}\n"
-                )
+                count = f"{info.entries} {'entry' if info.entries == 1 else 'entries'}"
+                output.write(f"{info.id}  {count}{where}: {session_title(info, 60)}\n")
     return ExitCode.FAILED if failed else ExitCode.DONE
 
 

@@ -1,21 +1,16 @@
 """A session as one HTML page for people: it needs no other file, no network and no script.
 
-All that was said is untrusted. It is escaped; the Markdown of replies is rendered with HTML off,
-links go to http, https and mailto only, and no picture comes from anywhere but the page itself.
-The policy of the page (html_page) would stop what slipped through.
+All that was said is untrusted and becomes text (html_text). The policy of the page (html_page)
+would stop what slipped through. A call stands where its result does, with both told as one (calls).
 
 Not here: Markdown (markdown), or files that are read back (pi_v4).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from html import escape
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import groupby
+from typing import NamedTuple
 
 from ...messages import (
     AgentMessage,
@@ -27,35 +22,30 @@ from ...messages import (
     ToolResultMessage,
     UserMessage,
 )
-from ...records import clean_text, to_jsonable
 from ..entries import BranchSummaryEntry, CompactionEntry, CustomEntry, Entry, MessageEntry
 from ..formats.pi_messages import BashExecution, ExtensionMessage
 from ..rows import SessionInfo
 from ..tree import children_index, parents_index, path_to_root
+from .calls import OUTPUT_LINES, Calls, Part, ShownCall, json_text, shown_call
 from .html_page import POLICY, STYLE
+from .html_text import code, escaped, plain, preformatted, rendered
 from .wording import (
+    counted,
     failure,
+    head_rows,
     image_bytes,
-    models_of,
+    lines_in,
     pieces,
-    spent,
+    reply_notes,
     title_of,
-    usage_text,
     when,
 )
 
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-
 __all__ = ["to_html"]
 
-_RENDERED_CHARACTERS = 50_000
-"""Longer replies are shown as they are: rendering hostile Markdown may take very long."""
-_LINK = re.compile(r"(https?://|mailto:)", re.IGNORECASE)
-_MAYBE_MARKDOWN = re.compile(
-    r"[^\w\s.,;:?'\"/()%-]|^\s*[\w]+[.)]|^ {4}|^[ \t]*-|\n[ \t]*[-\d]|  \n"
-)
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_LINE_CHARACTERS = 120
+"""A text that has as many characters as so long lines is folded like one that has these lines."""
+_SIGNS = {"+": "ins", "-": "del"}
 
 
 def to_html(
@@ -80,28 +70,23 @@ def to_html(
     body = [_head(info, [entry for branch in shown for entry in branch])]
     for number, branch in enumerate(shown):
         body += page.branch(number, branch)
-    body.append(f"<footer>Tokens: {_text(usage_text(spent(info, entries)))}</footer>")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{_text(title_of(info))}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{escaped(title_of(info))}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
         + "\n".join(body)
         + "\n</body>\n</html>\n"
     )
 
 
-def _head(info: SessionInfo, entries: Iterable[Entry]) -> str:
-    rows = [("Date", _text(when(info.created_at)))]
-    if info.cwd:
-        rows.append(("Folder", f"<code>{_text(info.cwd)}</code>"))
-    models = models_of(entries)
-    if models:
-        rows.append(("Model" if len(models) == 1 else "Models", _text(", ".join(models))))
-    rows.append(("Session", f"<code>{_text(info.id)}</code>"))
-    listed = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows)
-    return f"<header><h1>{_text(title_of(info))}</h1><dl>{listed}</dl></header>"
+def _head(info: SessionInfo, entries: Sequence[Entry]) -> str:
+    listed = "".join(
+        f"<dt>{row.name}</dt><dd>{', '.join(map(code if row.is_code else escaped, row.values))}</dd>"
+        for row in head_rows(info, entries)
+    )
+    return f"<header><h1>{escaped(title_of(info))}</h1><dl>{listed}</dl></header>"
 
 
 class _Page:
@@ -114,6 +99,7 @@ class _Page:
         self.labels = labels
         self.tools = tools
         self.thinking = thinking
+        self.calls = Calls(entries)
         self.by_id = {entry.id: entry for entry in entries}
         self.anchors = {entry.id: f"e{number}" for number, entry in enumerate(entries, 1)}
         """Ids come from files and may be anything; anchors are ours."""
@@ -148,171 +134,169 @@ class _Page:
             yield f'<section id="b{number}"><h2>Another branch,{link or " from the start"}</h2>'
         else:
             yield "<main>"
+        answered = self.calls.answered(entries)
         for entry in entries:
-            yield from self._entry(entry)
+            yield from self._entry(entry, answered)
             others = self.starts.get(entry.id, [])
             if others:
                 links = ", ".join(f'<a href="#b{other}">branch {other}</a>' for other in others)
                 yield f'<p class="about">It also went on as {links}.</p>'
         yield "</section>" if number else "</main>"
 
-    def _entry(self, entry: Entry) -> Iterator[str]:
+    def _entry(self, entry: Entry, answered: Set[tuple[str, str]]) -> Iterator[str]:
         match entry:
             case MessageEntry():
-                kind, who, body = self._message(entry.message)
-                time = entry.message.timestamp
+                article = self._message(entry, entry.message, answered)
             case CompactionEntry():
-                kind, who, time = "summary", "Compaction", entry.timestamp
-                body = [
-                    '<p class="about">For the model, all above was replaced by this summary.</p>',
-                    _rendered(entry.summary),
-                ]
+                about = (
+                    '<p class="about">For the model, all above was replaced by this summary.</p>'
+                )
+                article = _Article("summary", "Compaction", [about, rendered(entry.summary)])
             case BranchSummaryEntry():
-                kind, who, time = "summary", "Summary of a branch that was left", entry.timestamp
-                body = [_rendered(entry.summary)]
+                who = "Summary of a branch that was left"
+                article = _Article("summary", who, [rendered(entry.summary)])
             case CustomEntry():
-                if not self.tools:
-                    return
-                kind, who, time = "custom", entry.custom_type, entry.timestamp
-                body = [] if entry.data is None else [_folded("Data", _json(entry.data))]
-        if not body and kind != "custom":
+                article = _data(entry.custom_type, entry.data) if self.tools else None
+        if article is None:
             return
         label = self.labels.get(entry.id)
-        marked = f' <span class="label">{_text(label)}</span>' if label else ""
+        marked = f' <span class="label">{escaped(label)}</span>' if label else ""
+        time = entry.message.timestamp if isinstance(entry, MessageEntry) else entry.timestamp
+        at = "" if article.kind.startswith("tool") else f' <span class="when">{when(time)}</span>'
         yield (
-            f'<article class="{kind}" id="{self.anchors[entry.id]}">'
-            f'<p class="about"><strong>{_text(who)}</strong> {_text(when(time))}{marked}</p>'
-            f"{''.join(body)}</article>"
+            f'<article class="{article.kind}" id="{self.anchors[entry.id]}">'
+            f'<p class="about">{_heading(article)}{at}{marked}</p>{"".join(article.body)}</article>'
         )
 
-    def _message(self, message: AgentMessage) -> tuple[str, str, list[str]]:
-        """The class, the heading and the pieces of a message; no pieces if it is not shown."""
+    def _message(
+        self, entry: MessageEntry, message: AgentMessage, answered: Set[tuple[str, str]]
+    ) -> _Article | None:
         match message:
             case UserMessage():
-                return "user", "User", _blocks(message.content)
+                return _said("User", message.content)
             case AssistantMessage():
-                return self._reply(message)
+                return self._reply(entry, message, answered)
             case ToolResultMessage():
-                return self._result(message)
+                shown = shown_call(self.calls.of(entry), message)
+                return _call_article(shown) if self.tools else None
             case BashExecution():
-                ending = "" if message.exit_code is None else f" (exit code {message.exit_code})"
-                body = [f"<p><code>{_text(message.command)}</code>{ending}</p>"]
-                body.append(_folded("Output", _pre(message.output)))
-                return "user", "Command of the user", body if self.tools else []
+                return _command(message) if self.tools else None
             case ExtensionMessage():
-                return "user", message.custom_type, _blocks(message.content)
+                return _said(message.custom_type, message.content)
             case _:
-                data = _json(message.to_dict(camel=True))
-                return "custom", message.role, [_folded("Data", data)]
+                return _data(message.role, message.to_dict(camel=True))
 
-    def _reply(self, message: AssistantMessage) -> tuple[str, str, list[str]]:
+    def _reply(
+        self, entry: MessageEntry, message: AssistantMessage, answered: Set[tuple[str, str]]
+    ) -> _Article | None:
         body: list[str] = []
         wrong = failure(message)
         if wrong:
-            body.append(f'<p class="wrong">This reply: {_text(wrong)}</p>')
+            body.append(f'<p class="wrong">This reply: {escaped(wrong)}</p>')
         for block in message.content:
             match block:
                 case TextContent():
                     if block.text.strip():
-                        body.append(_rendered(block.text))
+                        body.append(rendered(block.text))
                 case ThinkingContent():
                     if self.thinking and block.thinking.strip():
-                        body.append(_folded("Thinking", _plain(block.thinking)))
+                        body.append(_folded("Thinking", plain(block.thinking)))
                 case ToolCall():
-                    if self.tools:
-                        body.append(_call(block))
-        return "assistant bad" if wrong else "assistant", "Assistant", body
-
-    def _result(self, message: ToolResultMessage) -> tuple[str, str, list[str]]:
-        if not self.tools:
-            return "tool", "", []
-        body = [
-            _image(piece.image) if piece.image else _pre(piece.text)
-            for piece in pieces(message.content)
-        ]
-        what = "Failed result" if message.is_error else "Result"
-        shown = "".join(body) or "<p>Nothing.</p>"
-        kind = "tool bad" if message.is_error else "tool"
-        return kind, f"{what} of {message.tool_name}", [_folded("Show", shown)]
+                    if self.tools and (entry.id, block.id) not in answered:
+                        shown = shown_call(block, None)
+                        body += [f'<p class="about">{_heading(_call_article(shown))}</p>']
+                        body += map(_part, shown.parts)
+        # One that only called is shown for what it took: its calls come after it.
+        if not body and not (self.tools and message.tool_calls):
+            return None
+        kind = "assistant bad" if wrong else "assistant"
+        return _Article(kind, "Assistant", body, notes=reply_notes(message, entry.timestamp))
 
 
-def _call(call: ToolCall) -> str:
-    if call.arguments_error is not None:
-        shown = (
-            f'<p class="wrong">{_text(call.arguments_error)}</p>{_pre(call.raw_arguments or "")}'
-        )
-    else:
-        shown = _json(call.arguments)
-    return _folded(f"Tool call: {call.name}", shown)
+class _Article(NamedTuple):
+    """What is shown of an entry."""
+
+    kind: str
+    """A class of the page."""
+    who: str
+    body: list[str]
+    what: str = ""
+    notes: Sequence[str] = ()
 
 
-def _blocks(content: str | list[TextContent | ImageContent]) -> list[str]:
-    return [_image(piece.image) if piece.image else _plain(piece.text) for piece in pieces(content)]
+def _heading(article: _Article) -> str:
+    what = f" {code(article.what)}" if article.what else ""
+    notes = [f' <span class="note">{escaped(note)}</span>' for note in article.notes]
+    return f"<strong>{escaped(article.who)}</strong>{what}{''.join(notes)}"
+
+
+def _said(who: str, content: str | list[TextContent | ImageContent]) -> _Article | None:
+    body = [_image(piece.image) if piece.image else plain(piece.text) for piece in pieces(content)]
+    return _Article("user", who, body) if body else None
+
+
+def _data(who: str, data: object) -> _Article:
+    body = [] if data is None else [_folded("Data", preformatted(json_text(data)))]
+    return _Article("custom", who, body)
+
+
+def _command(message: BashExecution) -> _Article:
+    """What the user has run himself."""
+    code = message.exit_code
+    parts = [
+        Part("command", message.command, "Command", OUTPUT_LINES),
+        Part("text", message.output, "Output", OUTPUT_LINES),
+    ]
+    notes = [] if code is None else [f"exit code {code}"]
+    return _Article("user", "Command of the user", [*map(_part, parts)], notes=notes)
+
+
+# -- calls -----------------------------------------------------------------------------------
+
+
+def _call_article(shown: ShownCall) -> _Article:
+    body = [_part(part) for part in shown.parts]
+    kind = "tool bad" if shown.failed else "tool"
+    return _Article(kind, shown.name, body, what=shown.what, notes=shown.notes)
+
+
+def _part(part: Part) -> str:
+    match part.kind:
+        case "image":
+            return _image(part.image) if part.image is not None else ""
+        case "diff":
+            body = _diff(part.text)
+        case "command":
+            body = preformatted(part.text, "command")
+        case "prose":
+            body = rendered(part.text)
+        case "text" | "json":
+            body = preformatted(part.text)
+    lines = lines_in(part.text)
+    long = lines > part.open_lines or len(part.text) > part.open_lines * _LINE_CHARACTERS
+    if not long:
+        return body
+    size = "" if "," in part.title else f", {counted(lines, 'line')}"
+    return _folded(f"{part.title}{size}", body)
+
+
+def _diff(diff: str) -> str:
+    """Lines that were added or removed, each run of them as an element of its own."""
+    shown: list[str] = []
+    for sign, run in groupby(diff.split("\n"), lambda line: line[:1]):
+        element = _SIGNS.get(sign)
+        lines = escaped("".join(f"{line}\n" for line in run))
+        shown.append(lines if element is None else f"<{element}>{lines}</{element}>")
+    return f'<pre class="diff">\n{"".join(shown)}</pre>'
 
 
 def _image(image: ImageContent) -> str:
     size = image_bytes(image)
     if size is None:
-        return f"<p><em>An image ({_text(image.mime_type)}) that cannot be shown.</em></p>"
+        return f"<p><em>An image ({escaped(image.mime_type)}) that cannot be shown.</em></p>"
     # Both parts were looked at: a type from our list, and letters of base64.
     return f'<p><img alt="image" src="data:{image.mime_type};base64,{image.data}"></p>'
 
 
 def _folded(name: str, shown: str) -> str:
-    return f"<details><summary>{_text(name)}</summary>{shown}</details>"
-
-
-def _json(value: Any) -> str:
-    return _pre(msgspec.json.format(msgspec.json.encode(to_jsonable(value)), indent=2).decode())
-
-
-def _pre(text: str) -> str:
-    return f"<pre>\n{_text(text)}</pre>"  # the first line end is not shown, so it is given
-
-
-def _plain(text: str) -> str:
-    return f'<div class="plain">{_text(text)}</div>'
-
-
-def _text(text: str) -> str:
-    """*text* as text, in an element or in an attribute with quotes."""
-    return escape(_CONTROL.sub("\ufffd", clean_text(text)), quote=True)
-
-
-# -- Markdown --------------------------------------------------------------------------------
-
-
-def _rendered(text: str) -> str:
-    """The Markdown in *text* as HTML; text without any, and very long text, as it is."""
-    if len(text) > _RENDERED_CHARACTERS or not _MAYBE_MARKDOWN.search(text):
-        return _plain(text)
-    return (
-        f'<div class="said">{_renderer().render(_CONTROL.sub(chr(0xFFFD), clean_text(text)))}</div>'
-    )
-
-
-@cache
-def _renderer() -> MarkdownIt:
-    from markdown_it import MarkdownIt  # comes with rich; needed for documents only
-
-    renderer = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    renderer.validateLink = _is_link
-    renderer.add_render_rule("image", _no_image)
-    renderer.add_render_rule("link_open", _link_open)
-    return renderer
-
-
-def _is_link(url: str) -> bool:
-    return _LINK.match(url.strip()) is not None
-
-
-def _no_image(renderer: Any, tokens: Sequence[Any], index: int, *_: Any) -> str:
-    """A picture from elsewhere would tell its server who reads this page."""
-    token = tokens[index]
-    source = str(token.attrGet("src") or "")
-    return f"[{escape(token.content or 'image')}: {escape(source)}]"
-
-
-def _link_open(renderer: Any, tokens: Sequence[Any], index: int, *_: Any) -> str:
-    target = escape(str(tokens[index].attrGet("href") or ""), quote=True)
-    return f'<a href="{target}" rel="noopener noreferrer nofollow">'
+    return f"<details><summary>{escaped(name)}</summary>{shown}</details>"

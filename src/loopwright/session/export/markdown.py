@@ -2,7 +2,8 @@
 
 What was said is untrusted text: a fence left open, HTML, or a heading of its own must not change
 what follows it. So a reply stands as it is only if a parser finds that it ends where it ends;
-other text is quoted, or fenced with more backticks than it has itself.
+other text is quoted, or fenced with more backticks than it has itself. A call stands where its result
+does, with both told as one (calls).
 
 Not here: HTML (html), or files that are read back (pi_v4).
 """
@@ -10,11 +11,9 @@ Not here: HTML (html), or files that are read back (pi_v4).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from ...messages import (
     AgentMessage,
@@ -26,28 +25,20 @@ from ...messages import (
     ToolResultMessage,
     UserMessage,
 )
-from ...records import clean_text, to_jsonable
 from ..entries import BranchSummaryEntry, CompactionEntry, Entry, MessageEntry
 from ..formats.pi_messages import BashExecution, ExtensionMessage
 from ..rows import SessionInfo
-from .wording import (
-    failure,
-    image_bytes,
-    models_of,
-    pieces,
-    spent,
-    title_of,
-    usage_text,
-    when,
-)
+from .calls import Calls, Part, ShownCall, json_text, shown_call
+from .harmless import harmless
+from .wording import failure, head_rows, image_bytes, pieces, reply_notes, title_of, when
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 __all__ = ["to_markdown"]
 
-_LINE_END = re.compile(r"\r\n?|\n")
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~&$:@])")
+_SPECIAL = re.compile(r"(?![-+](?=\w)|(?<=\d)[.:](?=\d))([\\`*_{}\[\]<>()#+\-.!|~&$:@])")
+"""What may be Markdown; signs before words and points in numbers never are."""
 _SENTINEL = "loopwright-ends-here"
 _PARSED_CHARACTERS = 100_000
 """Longer replies are fenced unseen: parsing them would take longer than reading them."""
@@ -68,104 +59,122 @@ def to_markdown(
     as data, where else a note stands for them. *labels* are those of the entries by id. Entries of
     a program's own are left out.
     """
+    writing = _Writing(entries, tools=tools, thinking=thinking, images=images)
     parts = [_head(info, entries)]
     for entry in entries:
-        section = _section(entry, tools=tools, thinking=thinking, images=images)
+        section = writing.section(entry)
         if section:
             label = (labels or {}).get(entry.id)
             heading, *rest = section
             parts += [f"{heading} — {_inline(label)}" if label else heading, *rest]
-    parts += ["---", f"Tokens: {_inline(usage_text(spent(info, entries)))}"]
     return "\n\n".join(parts) + "\n"
 
 
-def _head(info: SessionInfo, entries: Iterable[Entry]) -> str:
-    lines = [f"- Date: {when(info.created_at)}"]
-    if info.cwd:
-        lines.append(f"- Folder: {_code(info.cwd)}")
-    models = models_of(entries)
-    if models:
-        noun = "Model" if len(models) == 1 else "Models"
-        lines.append(f"- {noun}: {', '.join(map(_code, models))}")
-    lines.append(f"- Session: {_code(info.id)}")
+def _head(info: SessionInfo, entries: Sequence[Entry]) -> str:
+    lines = [
+        f"- {row.name}: {', '.join(map(_code if row.is_code else _inline, row.values))}"
+        for row in head_rows(info, entries)
+    ]
     return "\n\n".join([f"# {_inline(title_of(info))}", "\n".join(lines)])
 
 
-def _section(entry: Entry, *, tools: bool, thinking: bool, images: bool) -> list[str]:
-    """Heading and paragraphs of one entry; nothing for one that is not shown."""
-    match entry:
-        case MessageEntry():
-            return _message(entry.message, tools=tools, thinking=thinking, images=images)
-        case CompactionEntry():
-            kept = "what was kept follows it" if entry.first_kept_id or entry.retained_tail else ""
-            note = "*For the model, all above was replaced by this summary" + (
-                f"; {kept}.*" if kept else ".*"
-            )
-            return ["## Compaction", note, _contained(entry.summary)]
-        case BranchSummaryEntry():
-            note = "*Another branch was left; this is what happened there.*"
-            return ["## Summary of a branch", note, _contained(entry.summary)]
-        case _:
-            return []
+class _Writing:
+    """What is known of all entries while they are written one by one."""
 
+    def __init__(
+        self, entries: Sequence[Entry], *, tools: bool, thinking: bool, images: bool
+    ) -> None:
+        self.tools = tools
+        self.thinking = thinking
+        self.images = images
+        self.calls = Calls(entries)
+        self.answered = self.calls.answered(entries)
 
-def _message(message: AgentMessage, *, tools: bool, thinking: bool, images: bool) -> list[str]:
-    at = when(message.timestamp)
-    match message:
-        case UserMessage():
-            return [f"## User ({at})", *_blocks(message.content, images)]
-        case AssistantMessage():
-            return _reply(message, at, tools=tools, thinking=thinking)
-        case ToolResultMessage():
-            return _result(message, images) if tools else []
-        case BashExecution():
-            if not tools:
+    def section(self, entry: Entry) -> list[str]:
+        """Heading and paragraphs of one entry; nothing for one that is not shown."""
+        match entry:
+            case MessageEntry():
+                return self._message(entry, entry.message)
+            case CompactionEntry():
+                kept = entry.first_kept_id or entry.retained_tail
+                note = "*For the model, all above was replaced by this summary" + (
+                    "; what was kept follows it.*" if kept else ".*"
+                )
+                return ["## Compaction", note, _contained(entry.summary)]
+            case BranchSummaryEntry():
+                note = "*Another branch was left; this is what happened there.*"
+                return ["## Summary of a branch", note, _contained(entry.summary)]
+            case _:
                 return []
-            ending = "" if message.exit_code is None else f" (exit code {message.exit_code})"
-            heading = f"## Command of the user ({at})"
-            return [heading, f"{_code(message.command)}{ending}", _fenced(message.output)]
-        case ExtensionMessage():
-            heading = f"## {_inline(message.custom_type)} ({at})"
-            return [heading, *_blocks(message.content, images)]
-        case _:
-            return [f"## {_inline(message.role)} ({at})", _json(message.to_dict(camel=True))]
 
+    def _message(self, entry: MessageEntry, message: AgentMessage) -> list[str]:
+        at = when(message.timestamp)
+        match message:
+            case UserMessage():
+                return [f"## User ({at})", *_blocks(message.content, self.images)]
+            case AssistantMessage():
+                return self._reply(entry, message, at)
+            case ToolResultMessage():
+                if not self.tools:
+                    return []
+                return self._call(shown_call(self.calls.of(entry), message))
+            case BashExecution():
+                if not self.tools:
+                    return []
+                ending = "" if message.exit_code is None else f" (exit code {message.exit_code})"
+                heading = f"## Command of the user ({at})"
+                return [heading, f"{_code(message.command)}{ending}", _fenced(message.output)]
+            case ExtensionMessage():
+                heading = f"## {_inline(message.custom_type)} ({at})"
+                return [heading, *_blocks(message.content, self.images)]
+            case _:
+                data = json_text(message.to_dict(camel=True))
+                return [f"## {_inline(message.role)} ({at})", _fenced(data, "json")]
 
-def _reply(message: AssistantMessage, at: str, *, tools: bool, thinking: bool) -> list[str]:
-    parts = [f"## Assistant ({at})"]
-    wrong = failure(message)
-    if wrong:
-        parts.append(f"**This reply {'was ' if wrong[0] in 'ac' else ''}{_inline(wrong)}.**")
-    for block in message.content:
-        match block:
-            case TextContent():
-                if block.text.strip():
-                    parts.append(_contained(block.text, as_it_is=True))
-            case ThinkingContent():
-                if thinking and block.thinking.strip():
-                    parts += ["*Thinking:*", _contained(block.thinking)]
-            case ToolCall():
-                if tools:
-                    parts += _call(block)
-    return parts if len(parts) > 1 else []
+    def _reply(self, entry: MessageEntry, message: AssistantMessage, at: str) -> list[str]:
+        parts: list[str] = []
+        wrong = failure(message)
+        if wrong:
+            parts.append(f"**This reply {'was ' if wrong[0] in 'ac' else ''}{_inline(wrong)}.**")
+        for block in message.content:
+            match block:
+                case TextContent():
+                    if block.text.strip():
+                        parts.append(_contained(block.text, as_it_is=True))
+                case ThinkingContent():
+                    if self.thinking and block.thinking.strip():
+                        parts += ["*Thinking:*", _contained(block.thinking)]
+                case ToolCall():
+                    if self.tools and (entry.id, block.id) not in self.answered:
+                        parts += self._call(shown_call(block, None))
+        # One that only called is shown for what it took: its calls come after it.
+        if not parts and not (self.tools and message.tool_calls):
+            return []
+        notes = " · ".join(reply_notes(message, entry.timestamp))
+        return [f"## Assistant ({at})", *([f"*{_inline(notes)}*"] if notes else []), *parts]
 
+    def _call(self, shown: ShownCall) -> list[str]:
+        what = f" {_code(shown.what)}" if shown.what else ""
+        notes = f" ({_inline(', '.join(shown.notes))})" if shown.notes else ""
+        parts = [f"### {_code(shown.name)}{what}{notes}"]
+        for part in shown.parts:
+            parts += self._part(part)
+        return parts
 
-def _call(call: ToolCall) -> list[str]:
-    if call.arguments_error is not None:
-        wrong = f"*Its arguments could not be read: {_inline(call.arguments_error)}*"
-        return [f"**Tool call** {_code(call.name)}", wrong, _fenced(call.raw_arguments or "")]
-    return [f"**Tool call** {_code(call.name)}", _json(call.arguments)]
-
-
-def _result(message: ToolResultMessage, images: bool) -> list[str]:
-    parts = [
-        f"### {'Failed result' if message.is_error else 'Result'} of {_code(message.tool_name)}"
-    ]
-    parts += [
-        _image(piece.image, images) if piece.image else _fenced(piece.text)
-        for piece in pieces(message.content)
-    ]
-    return parts if len(parts) > 1 else [*parts, "*Nothing.*"]
+    def _part(self, part: Part) -> list[str]:
+        match part.kind:
+            case "image":
+                return [] if part.image is None else [_image(part.image, self.images)]
+            case "diff":
+                return [_fenced(part.text, "diff")]
+            case "command":
+                return [_fenced(part.text, "sh")]
+            case "json":
+                return [f"*{part.title}:*", _fenced(part.text, "json")]
+            case "prose":
+                return [f"*{part.title}:*", _contained(part.text)]
+            case "text":
+                return [_fenced(part.text)]
 
 
 def _blocks(content: str | list[TextContent | ImageContent], images: bool) -> list[str]:
@@ -189,7 +198,7 @@ def _image(image: ImageContent, shown: bool) -> str:
 
 def _contained(text: str, *, as_it_is: bool = False) -> str:
     """*text* so that it ends where it ends: as it is, if that may be, quoted, or fenced."""
-    text = clean_text(text).strip("\r\n")
+    text = harmless(text).strip("\n")
     if len(text) > _PARSED_CHARACTERS:
         return _fenced(text)
     if as_it_is and _stays(text, loud=False):
@@ -224,19 +233,14 @@ def _parser() -> MarkdownIt:
 
 
 def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}" if line else ">" for line in _LINE_END.split(text))
+    return "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
 
 
 def _fenced(text: str, language: str = "") -> str:
     """*text* between fences that are longer than any run of backticks in it."""
-    text = clean_text(text)
+    text = harmless(text)
     fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
-
-
-def _json(value: Any) -> str:
-    encoded = msgspec.json.format(msgspec.json.encode(to_jsonable(value)), indent=2)
-    return _fenced(encoded.decode(), "json")
 
 
 def _longest_run(text: str) -> int:
@@ -245,7 +249,7 @@ def _longest_run(text: str) -> int:
 
 def _code(text: str) -> str:
     """*text* as code in a line of text."""
-    line = " ".join(clean_text(text).split())
+    line = " ".join(harmless(text).split())
     fence = "`" * (_longest_run(line) + 1)
     pad = " " if line.startswith("`") or line.endswith("`") or not line else ""
     return f"{fence}{pad}{line}{pad}{fence}"
@@ -253,4 +257,4 @@ def _code(text: str) -> str:
 
 def _inline(text: str) -> str:
     """*text* in a line of text, nothing in it being Markdown."""
-    return _SPECIAL.sub(r"\\\1", " ".join(clean_text(text).split()))
+    return _SPECIAL.sub(r"\\\1", " ".join(harmless(text).split()))

@@ -1,6 +1,6 @@
-"""What both kinds of readable document say alike: times, titles, costs, and which text is tame.
+"""What both kinds of readable document say alike: times, titles, costs, and which image is one.
 
-Not here: the documents (markdown, html).
+Not here: the documents (markdown, html), or what a call shows (calls).
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import base64
 import binascii
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from ...messages import (
+    AgentMessage,
     AssistantMessage,
     ImageContent,
     TextContent,
@@ -25,13 +26,17 @@ from ..rows import SessionInfo
 
 __all__ = [
     "Piece",
+    "Row",
+    "counted",
     "failure",
+    "head_rows",
     "image_bytes",
-    "models_of",
+    "lines_in",
     "pieces",
-    "spent",
+    "reply_notes",
+    "seconds_text",
     "title_of",
-    "usage_text",
+    "tokens_text",
     "when",
 ]
 
@@ -87,19 +92,68 @@ def title_of(info: SessionInfo) -> str:
     return found or f"Session {info.id}"
 
 
-def models_of(entries: Iterable[Entry]) -> list[str]:
-    """The models that replied, in the order they first did."""
-    names: dict[str, None] = {}
-    for entry in entries:
-        if isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage):
-            reply = entry.message
-            name = f"{reply.provider}/{reply.model}" if reply.provider else reply.model
-            if name:
-                names[name] = None
-    return list(names)
+def counted(number: int, noun: str) -> str:
+    """`1 line`, `1,234 lines`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def spent(info: SessionInfo, entries: Iterable[Entry]) -> Usage:
+def lines_in(text: str) -> int:
+    """How many lines *text* has; a line end at its end begins none."""
+    return text.count("\n") + (not text.endswith("\n")) if text else 0
+
+
+def seconds_text(seconds: float) -> str:
+    """A time that something took: `0.3 s`, `2 min 5 s`, `3 h 20 min`."""
+    if seconds < 10:
+        return f"{max(seconds, 0):.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min"
+
+
+# -- what was spent --------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """One of the facts that stand above a document."""
+
+    name: str
+    values: list[str]
+    is_code: bool = False
+
+
+def head_rows(info: SessionInfo, entries: Sequence[Entry]) -> list[Row]:
+    """What is to be known of a session before it is read; *entries* are those that are shown."""
+    messages = [entry.message for entry in entries if isinstance(entry, MessageEntry)]
+    replies = [message for message in messages if isinstance(message, AssistantMessage)]
+    models = list(dict.fromkeys(name for reply in replies if (name := _model_of(reply))))
+    rows = [Row("Date", [when(info.created_at)])]
+    if info.cwd:
+        rows.append(Row("Folder", [info.cwd], is_code=True))
+    if models:
+        rows.append(Row("Model" if len(models) == 1 else "Models", models, is_code=True))
+    rows.append(Row("Session", [info.id], is_code=True))
+    if replies:
+        rows.append(Row("Work", [_work_text(messages, replies)]))
+    times = [entry.timestamp for entry in entries]
+    if times and max(times) > min(times):
+        seconds = (max(times) - min(times)) / 1000
+        rows.append(Row("Time", [f"{seconds_text(seconds)} from the first to the last"]))
+    rows.append(Row("Tokens", [_usage_text(_spent(info, entries))]))
+    return rows
+
+
+def _work_text(messages: Sequence[AgentMessage], replies: Sequence[AssistantMessage]) -> str:
+    calls = sum(len(reply.tool_calls) for reply in replies)
+    failed = sum(isinstance(each, ToolResultMessage) and each.is_error for each in messages)
+    said = counted(len(replies), "turn")
+    said += f", {counted(calls, 'tool call')}" if calls else ""
+    return f"{said}, {failed:,} of them failed" if failed else said
+
+
+def _spent(info: SessionInfo, entries: Iterable[Entry]) -> Usage:
     """The sum of the ledger, or, where there is none, of what stands in *entries*."""
     if not info.usage.is_empty:
         return info.usage
@@ -114,15 +168,36 @@ def spent(info: SessionInfo, entries: Iterable[Entry]) -> Usage:
     return total
 
 
-def usage_text(usage: Usage) -> str:
+def _usage_text(usage: Usage) -> str:
     """*usage* as one line. An unknown cost is said to be unknown."""
     if usage.is_empty:
         return "no tokens counted"
+    unknown = "; cost unknown" if usage.cost.total is None else ""
+    return f"{tokens_text(usage)}{unknown}"
+
+
+def tokens_text(usage: Usage) -> str:
+    """The tokens of *usage*, and the cost if it is known."""
     parts = [f"{usage.input:,} in", f"{usage.output:,} out"]
     if usage.cache_read or usage.cache_write:
         parts.append(f"{usage.cache_read:,} read from cache, {usage.cache_write:,} written to it")
     total = usage.cost.total
-    return f"{', '.join(parts)}; {'cost unknown' if total is None else f'${total:,.4f}'}"
+    return f"{', '.join(parts)}{'' if total is None else f'; ${total:,.4f}'}"
+
+
+def reply_notes(message: AssistantMessage, finished_at: int) -> list[str]:
+    """Which model wrote a reply, what it cost, and how long it took. *finished_at* is in ms."""
+    notes = [name] if (name := _model_of(message)) else []
+    if not message.usage.is_empty:
+        notes.append(tokens_text(message.usage))
+    # A reply has the time of its beginning, its entry that of its end.
+    if finished_at > message.timestamp > 0:
+        notes.append(seconds_text((finished_at - message.timestamp) / 1000))
+    return notes
+
+
+def _model_of(reply: AssistantMessage) -> str:
+    return f"{reply.provider}/{reply.model}" if reply.provider else reply.model
 
 
 def failure(message: AssistantMessage) -> str | None:
