@@ -138,6 +138,11 @@ async def sleep_async(log: str, ctx: ToolContext) -> None:
         Path(log).write_text(f"cancelled, {ctx.signal.aborted}", encoding="utf-8")
 
 
+def tell_who_waits(pids: str) -> str:
+    note_down(pids, os.getppid())
+    return "done"
+
+
 def leave_a_child(pids: str) -> str:
     child = subprocess.Popen(["sleep", "600"])
     note_down(pids, child.pid)
@@ -356,6 +361,35 @@ def children() -> set[int]:
         if int(fields[1]) == os.getpid():
             found.add(int(status.parent.name))
     return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs a /proc to look at")
+async def test_a_loop_that_was_busy_meanwhile_reads_nothing_from_a_closed_pipe(
+    tmp_path: Path,
+) -> None:
+    """It hears of the result, of the end of the pipe and of that of the process all at once."""
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    pids = tmp_path / "pids"
+    call = asyncio.create_task(run_in_process(tell_who_waits, (str(pids),)))
+    child = int(await appears(pids))
+    deadline = time.monotonic() + PATIENCE_SECONDS
+
+    while not has_ended(child):
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+    assert await call == "done"
+    await asyncio.sleep(0)
+    assert faults == []
+
+
+def has_ended(pid: int) -> bool:
+    """Whether it was collected or waits for that, by proc_pid_stat(5)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs a /proc to look at")

@@ -51,6 +51,15 @@ class ExtendedOptions(typing_extensions.TypedDict):
     deep: bool
 
 
+class Branch(TypedDict):
+    name: str
+    branches: NotRequired[list[Branch]]
+
+
+class ExtendedBranch(typing_extensions.TypedDict):
+    branches: typing_extensions.NotRequired[list[ExtendedBranch]]
+
+
 class Tag(BaseModel):
     """A tag."""
 
@@ -274,6 +283,23 @@ def test_behaviour_129_an_unresolvable_annotation_is_refused_by_name() -> None:
 
     with pytest.raises(InvalidTool, match=r"tool 'f'.*'value'.*Nowhere"):
         as_tool(f).check()
+
+
+def test_a_typed_dict_may_contain_itself_where_python_lets_pydantic_see_it() -> None:
+    def grow(branch: Branch) -> None:
+        raise NotImplementedError
+
+    def grow_more(branch: ExtendedBranch) -> None:
+        raise NotImplementedError
+
+    assert as_tool(grow_more).parameters["properties"]["branch"] == {
+        "$ref": "#/$defs/ExtendedBranch"
+    }
+    if sys.version_info >= (3, 12):
+        assert as_tool(grow).parameters["properties"]["branch"] == {"$ref": "#/$defs/Branch"}
+    else:
+        with pytest.raises(InvalidTool, match=r"Branch contains itself.*\n.*typing_extensions"):
+            as_tool(grow).check()
 
 
 @pytest.mark.parametrize("hint", [Opaque, list[Opaque], typing.Callable[[int], int], type])

@@ -82,6 +82,13 @@ async def test_behaviour_060_061_an_unknown_tool_is_named_with_what_is_on_offer(
     assert result.text == "No tool is named 'raed'. On offer: add, read."
 
 
+async def test_a_call_without_a_name_is_told_so_with_what_is_on_offer() -> None:
+    (result,) = await told(Call("", {"path": "a"}), tools=[read])
+
+    assert result.is_error
+    assert result.text == "The call named no tool. On offer: read."
+
+
 async def test_behaviour_061_a_long_list_of_tools_is_capped() -> None:
     tools = [tool(name=f"tool_{n:03}")(add) for n in range(80)]
 

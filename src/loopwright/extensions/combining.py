@@ -3,7 +3,7 @@
 They are called in order, each on what the one before made of it. What a hook raises is told with
 the name of whose hook it is; where the loop would carry on after a fault, so do the others here.
 
-Not here: when a hook is called (loop/kernel.py, loop/dispatch.py).
+Not here: when a hook is called (loop/kernel.py, loop/preflight.py, loop/body.py).
 """
 
 from __future__ import annotations

@@ -7,55 +7,33 @@ outlast a run, and the rule that only one run goes on at a time.
 from __future__ import annotations
 
 import asyncio
-from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, Literal, TypeVar, cast, overload
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Literal
 
 from ..errors import AgentBusy, Misuse, NothingToResume
-from ..events import AgentEvent, MessageUpdate
-from ..messages import AgentMessage, ImageContent, TextContent, UserMessage
+from ..messages import AgentMessage, ImageContent
 from ..models.model import Model, ThinkingLevel
-from ..signals import AbortController, AbortSignal
+from ..signals import AbortSignal
 from . import hooks
+from .active_run import ActiveRun
 from .agent_state import AgentState
 from .agent_stream import AgentStream
-from .config import AgentLoopConfig
+from .config import AgentLoopConfig, Option
 from .context import AgentContext
 from .faults import report
 from .hooks import default_convert_to_llm
 from .journal import Journal
-from .kernel import check_resumable, drive
-from .listeners import Listener, Listeners, hear_last, tell_rest
+from .kernel import drive
+from .listeners import Listener, Listeners, emitter
 from .model_choice import choose_model
 from .outbox import Outbox
+from .prompts import Prompt, as_message, as_messages, check_resumable
 from .queues import Inbox, MessageQueue, QueueInbox
 from .run import Run, StreamFn
 from .run_result import OutputT, RunResult
 from .stream_function import stream_function
 
 __all__ = ["Agent", "Prompt", "as_message", "as_messages"]
-
-Prompt = str | AgentMessage | Sequence[AgentMessage]
-T = TypeVar("T")
-
-
-class _Option(Generic[T]):
-    """An option of the config, shown as an attribute of the agent."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, agent: None, owner: type) -> _Option[T]: ...
-    @overload
-    def __get__(self, agent: Agent[Any], owner: type) -> T: ...
-    def __get__(self, agent: Agent[Any] | None, owner: type) -> T | _Option[T]:
-        if agent is None:
-            return self
-        return getattr(agent._config, self._name)  # pyright: ignore[reportPrivateUsage]
-
-    def __set__(self, agent: Agent[Any], value: T) -> None:
-        setattr(agent._config, self._name, value)  # pyright: ignore[reportPrivateUsage]
 
 
 class Agent(Generic[OutputT]):
@@ -82,28 +60,28 @@ class Agent(Generic[OutputT]):
         "_stream_fn",
     )
 
-    convert_to_llm: _Option[hooks.ConvertToLlm] = _Option()
-    transform_context: _Option[hooks.TransformContext | None] = _Option()
-    get_api_key: _Option[hooks.GetApiKey | None] = _Option()
-    before_tool_call: _Option[hooks.BeforeToolCallHook | None] = _Option()
-    after_tool_call: _Option[hooks.AfterToolCallHook | None] = _Option()
-    prepare_request: _Option[hooks.PrepareRequest | None] = _Option()
-    prepare_next_turn: _Option[hooks.PrepareNextTurn | None] = _Option()
-    finish_turn: _Option[hooks.FinishTurnHook | None] = _Option()
-    should_stop_after_turn: _Option[hooks.ShouldStop | None] = _Option()
-    max_turns: _Option[int | None] = _Option()
-    run_timeout: _Option[float | None] = _Option()
-    idle_timeout: _Option[float | None] = _Option()
-    steering_mode: _Option[Literal["one-at-a-time", "all"]] = _Option()
-    follow_up_mode: _Option[Literal["one-at-a-time", "all"]] = _Option()
-    tool_execution: _Option[Literal["parallel", "sequential"]] = _Option()
-    thinking_level: _Option[ThinkingLevel] = _Option()
-    session_id: _Option[str | None] = _Option()
-    thinking_budgets: _Option[dict[str, int] | None] = _Option()
-    stream_options: _Option[dict[str, Any] | None] = _Option()
-    on_error: _Option[hooks.OnError | None] = _Option()
-    output_type: _Option[Any] = _Option()
-    deps: _Option[Any] = _Option()
+    convert_to_llm: Option[hooks.ConvertToLlm] = Option()
+    transform_context: Option[hooks.TransformContext | None] = Option()
+    get_api_key: Option[hooks.GetApiKey | None] = Option()
+    before_tool_call: Option[hooks.BeforeToolCallHook | None] = Option()
+    after_tool_call: Option[hooks.AfterToolCallHook | None] = Option()
+    prepare_request: Option[hooks.PrepareRequest | None] = Option()
+    prepare_next_turn: Option[hooks.PrepareNextTurn | None] = Option()
+    finish_turn: Option[hooks.FinishTurnHook | None] = Option()
+    should_stop_after_turn: Option[hooks.ShouldStop | None] = Option()
+    max_turns: Option[int | None] = Option()
+    run_timeout: Option[float | None] = Option()
+    idle_timeout: Option[float | None] = Option()
+    steering_mode: Option[Literal["one-at-a-time", "all"]] = Option()
+    follow_up_mode: Option[Literal["one-at-a-time", "all"]] = Option()
+    tool_execution: Option[Literal["parallel", "sequential"]] = Option()
+    thinking_level: Option[ThinkingLevel] = Option()
+    session_id: Option[str | None] = Option()
+    thinking_budgets: Option[dict[str, int] | None] = Option()
+    stream_options: Option[dict[str, Any] | None] = Option()
+    on_error: Option[hooks.OnError | None] = Option()
+    output_type: Option[Any] = Option()
+    deps: Option[Any] = Option()
 
     def __init__(
         self,
@@ -170,7 +148,7 @@ class Agent(Generic[OutputT]):
         self._outbox = Outbox()
         self._steering = MessageQueue()
         self._follow_up = MessageQueue()
-        self._active: _ActiveRun | None = None
+        self._active: ActiveRun | None = None
         self._owner: str | None = None
         """Who alone may start runs, such as a session's harness."""
 
@@ -236,13 +214,9 @@ class Agent(Generic[OutputT]):
         try:
             check_resumable(self._state.messages)
         except NothingToResume:
-            queued = self._steering.take(self._config.steering_mode)
-            if queued:
-                return await self._run(queued, polled=True)
-            queued = self._follow_up.take(self._config.follow_up_mode)
-            if not queued:
+            if not self.has_queued_messages():
                 raise
-            return await self._run(queued)
+            return await self._run([], take_up=self._say_queued)
         return await self._run([], ask=True)
 
     async def continue_(self) -> RunResult[OutputT]:
@@ -279,38 +253,44 @@ class Agent(Generic[OutputT]):
 
         return AgentStream(enter, lambda: self.prompt(prompt, images), self.abort)
 
+    def _say_queued(self, run: Run) -> None:
+        """Let *run* begin with what is queued. Not before it is made: that may fail."""
+        run.progress.prompts = self._steering.take(self._config.steering_mode)
+        if run.progress.prompts:
+            run.progress.steering = []  # it has been polled
+        else:
+            run.progress.prompts = self._follow_up.take(self._config.follow_up_mode)
+
     async def _run(
         self,
         prompts: list[AgentMessage],
         *,
         ask: bool = False,
-        polled: bool = False,
         journal: Journal | None = None,
         inbox: Inbox | None = None,
         take_up: Callable[[Run], object] | None = None,
     ) -> RunResult[OutputT]:
-        """One run. *ask*: the model is asked without a prompt. *polled*: steering has been.
+        """One run. *ask*: the model is asked without a prompt.
 
         *journal* and *inbox* make it part of a session; *take_up* sets where it goes on from.
         """
         state = self._state
-        active = self._active = _ActiveRun()
+        active = self._active = ActiveRun()
         state.begin_run()
         try:
             run = Run(
-                context=AgentContext(state.system_prompt, state.messages, list(state.tools)),
+                context=AgentContext(state.system_prompt, state.messages, state.tools),
                 config=self._config,
-                emit=active.emitter(self),
+                emit=emitter(state, self._listeners, active.controller.signal, self._report),
                 stream_fn=self._stream_fn,
                 controller=active.controller,
-                inbox=inbox or QueueInbox(self._config, self._steering, self._follow_up),
+                inbox=inbox or self._own_inbox(),
                 prompts=prompts,
                 answer=self._config.begin_answer(self._stream_fn),
                 outbox=self._outbox,
                 journal=journal,
             )
             run.progress.extra_turn = ask
-            run.progress.steering = [] if polled else None
             if take_up is not None:
                 take_up(run)
             outcome = await drive(run)
@@ -425,85 +405,3 @@ class Agent(Generic[OutputT]):
 
     def _report(self, error: BaseException) -> None:
         report(self._config.on_error, error, "a listener")
-
-
-class _ActiveRun:
-    """The run that is going on: how to stop it, and who waits for its end."""
-
-    __slots__ = ("_ended", "controller", "task")
-
-    def __init__(self) -> None:
-        self.controller = AbortController()
-        self.task = asyncio.current_task()
-        self._ended: list[asyncio.Future[None]] = []
-
-    def emitter(self, agent: Agent[Any]) -> Callable[[AgentEvent], Awaitable[None] | None]:
-        """What the kernel reports to: the state first, then the listeners."""
-        state = agent.state
-        apply = state.apply
-        listeners = agent._listeners  # pyright: ignore[reportPrivateUsage]
-        on_fault = agent._report  # pyright: ignore[reportPrivateUsage]
-        signal = self.controller.signal
-
-        def emit(event: AgentEvent) -> Awaitable[None] | None:
-            # Called for every delta: no await and no further call while listeners are sync.
-            if type(event) is MessageUpdate:
-                state._streaming = event  # pyright: ignore[reportPrivateUsage]
-            else:
-                apply(event)
-            told = listeners.told
-            position = 0
-            for listener in told:
-                position += 1
-                try:
-                    waiting = listener(event, signal)
-                except (Exception, CancelledError) as error:  # noqa: BLE001 - foreign code
-                    on_fault(error)
-                    continue
-                if waiting is not None and hasattr(waiting, "__await__"):
-                    if position == len(told):
-                        return hear_last(waiting, on_fault)
-                    return tell_rest(waiting, told[position:], event, signal, on_fault)
-            return None
-
-        return emit
-
-    async def wait(self) -> None:
-        """Return when the run has ended."""
-        ended = asyncio.get_running_loop().create_future()
-        self._ended.append(ended)
-        await ended
-
-    def end(self) -> None:
-        """Wake everybody who waits."""
-        for ended in self._ended:
-            if not ended.done():
-                ended.get_loop().call_soon_threadsafe(_resolve, ended)
-
-
-def _resolve(ended: asyncio.Future[None]) -> None:
-    if not ended.done():
-        ended.set_result(None)
-
-
-def as_message(message: Any) -> AgentMessage:
-    """*message* itself, or text as the user's. Raises `Misuse` for what is neither."""
-    if isinstance(message, str):
-        return UserMessage([TextContent(message)])
-    if hasattr(message, "role"):
-        return cast("AgentMessage", message)
-    raise Misuse(
-        f"a message is text or has a role; got {type(message).__name__}",
-        hint='UserMessage("..."), or a subclass of CustomMessage',
-    )
-
-
-def as_messages(prompt: Any, images: Sequence[ImageContent]) -> list[AgentMessage]:
-    """What a prompt says, as messages. Raises `Misuse` for what is none."""
-    if isinstance(prompt, str):
-        return [UserMessage([TextContent(prompt), *images])]
-    if images:
-        raise Misuse("images go with a text prompt; put them into the content of the message")
-    if isinstance(prompt, list | tuple):
-        return [as_message(message) for message in cast("Sequence[Any]", prompt)]
-    return [as_message(prompt)]

@@ -127,8 +127,10 @@ class AgentState:
         self._error_message = None
 
     def end_run(self) -> None:
-        """It is over, its last listeners included."""
+        """It is over, its last listeners included; nothing of it stays open, even if it broke off."""
         self._is_streaming = False
+        self._streaming = None
+        self._pending.clear()
 
     def apply(self, event: AgentEvent) -> None:
         """Take note of *event*, before any listener hears of it."""

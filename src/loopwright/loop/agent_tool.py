@@ -25,7 +25,7 @@ from .arguments import ArgumentsRejected, Binder, BoundCall
 from .calling import call_blocking, is_async, refuse_generator
 from .results import render
 from .schema import Contract, contract_of_type, empty_contract
-from .signature import InvalidTool
+from .signature import InvalidTool, raw_signature
 from .tool_context import OnUpdate, ToolContext
 
 __all__ = ["AgentTool", "ExecutionMode", "Place", "Replay", "check_name"]
@@ -270,7 +270,7 @@ def _check_choice(tool: Any, option: str, choices: tuple[str | None, ...]) -> No
 
 def _positional(execute: Callable[..., Any], tool: str) -> int:
     """How many of (tool_call_id, params, signal, on_update) *execute* takes: at least two."""
-    signature = inspect.signature(execute)
+    signature = raw_signature(execute)
     for count in (4, 3, 2):
         try:
             signature.bind(*range(count))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from ..errors import Misuse
 from ..models.model import Model, ThinkingLevel
@@ -10,9 +10,12 @@ from . import hooks
 from .hooks import default_convert_to_llm, with_signal
 
 if TYPE_CHECKING:
+    from .agent import Agent
     from .output import Answer, AnswerFormat
 
-__all__ = ["AgentLoopConfig"]
+__all__ = ["AgentLoopConfig", "Option"]
+
+T = TypeVar("T")
 
 _TAKE_SIGNAL = {
     "transform_context": 1,
@@ -192,3 +195,22 @@ class AgentLoopConfig:
     def hook(self, name: str) -> hooks.Hook | None:
         """The hook called *name* as a function that takes the signal last, or None."""
         return None if self._calls is None else self._calls.get(name)
+
+
+class Option(Generic[T]):
+    """One option of a config, shown as an attribute of the agent that has it."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, agent: None, owner: type) -> Option[T]: ...
+    @overload
+    def __get__(self, agent: Agent[Any], owner: type) -> T: ...
+    def __get__(self, agent: Agent[Any] | None, owner: type) -> T | Option[T]:
+        if agent is None:
+            return self
+        return getattr(agent._config, self._name)  # pyright: ignore[reportPrivateUsage]
+
+    def __set__(self, agent: Agent[Any], value: T) -> None:
+        setattr(agent._config, self._name, value)  # pyright: ignore[reportPrivateUsage]

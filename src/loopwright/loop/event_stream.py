@@ -15,7 +15,8 @@ from ..messages import AgentMessage
 from ..signals import AbortController, AbortSignal
 from .config import AgentLoopConfig
 from .context import AgentContext
-from .kernel import check_prompts, check_resumable, run_agent_loop, run_agent_loop_continue
+from .kernel import run_agent_loop, run_agent_loop_continue
+from .prompts import check_prompts, check_resumable
 from .run import Emit, StreamFn
 from .stream_function import stream_function
 

@@ -4,13 +4,12 @@ Here are the values that hooks are given and give back, and the one rule for cal
 hook may be sync or async, and may leave the trailing signal out of its signature. Which of the
 two it is gets settled once, when the hook is set.
 
-Not here: when a hook is called (the kernel), or what its verdict means (transcript, dispatch).
+Not here: when a hook is called (the kernel), or what its verdict means (transcript, preflight).
 """
 
 from __future__ import annotations
 
 import enum
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,7 @@ from ..messages import (
 )
 from ..models.model import Model, ThinkingLevel
 from .context import AgentContext
+from .signature import raw_signature
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -48,6 +48,7 @@ __all__ = [
     "Hook",
     "TurnContext",
     "TurnUpdate",
+    "check_returned",
     "default_convert_to_llm",
     "with_signal",
 ]
@@ -146,7 +147,7 @@ def default_convert_to_llm(messages: Sequence[AgentMessage]) -> list[Message]:
 def with_signal(hook: Hook, arguments: int = 1) -> Callable[..., Any]:
     """*hook* as a function of *arguments* values and the signal, whether it takes one or not."""
     try:
-        parameters = list(inspect.signature(hook).parameters.values())
+        parameters = list(raw_signature(hook).parameters.values())
     except (TypeError, ValueError):  # a builtin without a signature is called without it
         parameters = []
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -165,3 +166,9 @@ def with_signal(hook: Hook, arguments: int = 1) -> Callable[..., Any]:
 
         return without_signal
     return lambda *values: hook(*values[:-1])
+
+
+def check_returned(value: Any, kind: type, hook: str) -> None:
+    """Raise `TypeError` unless *hook* returned a *kind*, or nothing."""
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{hook} returned {type(value).__name__}, not {kind.__name__} or None")

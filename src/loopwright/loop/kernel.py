@@ -15,17 +15,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
-from ..errors import Misuse, NothingToResume
 from ..events import AgentEnd, AgentStart, TurnEnd, TurnStart
-from ..messages import AgentMessage, AssistantMessage, TextContent, UserMessage
+from ..messages import AgentMessage, TextContent, UserMessage
 from ..signals import AbortController, AbortSignal
 from .config import AgentLoopConfig
 from .context import AgentContext
-from .dispatch import report_fault, run_tools
+from .dispatch import abandon_tools, run_tools
 from .faults import in_words
 from .hooks import FinishTurn, TurnContext, TurnUpdate
 from .interrupt import Interrupted
 from .model_choice import choose_model
+from .prompts import check_prompts, check_resumable
 from .queues import CallbackInbox, QueueName
 from .reply import stream_reply
 from .run import Emit, Run, RunOutcome, StreamFn
@@ -44,7 +44,7 @@ from .transcript import (
 if TYPE_CHECKING:
     from .output import Answer
 
-__all__ = ["check_prompts", "check_resumable", "drive", "run_agent_loop", "run_agent_loop_continue"]
+__all__ = ["drive", "run_agent_loop", "run_agent_loop_continue"]
 
 _CLOSING_SECONDS = 2.0
 
@@ -83,28 +83,6 @@ async def run_agent_loop_continue(
     run = _low_level_run(context, config, emit, stream_fn)
     run.progress.extra_turn = True
     return (await drive(run, signal)).messages
-
-
-def check_prompts(prompts: Sequence[AgentMessage]) -> None:
-    """Raise `Misuse` unless *prompts* are messages, at least one."""
-    if not prompts:
-        raise Misuse("there is nothing to say: the list of prompts is empty")
-    if isinstance(prompts, str) or not all(hasattr(prompt, "role") for prompt in prompts):
-        raise Misuse(
-            "prompts are a list of messages", hint='[UserMessage("...")] says something as the user'
-        )
-
-
-def check_resumable(messages: Sequence[AgentMessage]) -> None:
-    """Raise `NothingToResume` unless the model has something to answer."""
-    if not messages:
-        raise NothingToResume("there is nothing to resume: the transcript is empty")
-    last = messages[-1]
-    if isinstance(last, AssistantMessage) and last.stop_reason not in ("error", "aborted"):
-        raise NothingToResume(
-            "there is nothing to resume: the transcript ends with the model's reply",
-            hint="send a new message with prompt()",
-        )
 
 
 def _low_level_run(
@@ -154,7 +132,7 @@ async def drive(run: Run, signal: AbortSignal | None = None) -> RunOutcome:
     finally:
         try:
             if run.batch is not None:
-                await run.batch.abandon()
+                await abandon_tools(run.batch)
         finally:
             run.end()
             unregister()
@@ -346,7 +324,7 @@ async def _give_back(run: Run, queue: QueueName, messages: list[AgentMessage]) -
     except Interrupted:
         return
     except Exception as error:  # noqa: BLE001 - on_undelivered is foreign code
-        report_fault(run, error, "on_undelivered")
+        run.report_fault(error, "on_undelivered")
 
 
 # -- when something goes wrong ---------------------------------------------------------------
@@ -375,9 +353,9 @@ async def _fail(run: Run, error: Exception) -> None:
     run.hook_failed = True
     run.notice_stop()
     if progress.stopped_by is not None and progress.turn != "open":
-        report_fault(run, error, "a hook of an ending run")
+        run.report_fault(error, "a hook of an ending run")
         return
-    report_fault(run, error, "a hook that ended the run")
+    run.report_fault(error, "a hook that ended the run")
     progress.stopped_by = progress.stopped_by or "error"
     if progress.turn == "answered" and run.reply is not None:
         progress.turn = "closed"
@@ -410,7 +388,7 @@ async def _close(run: Run) -> None:
         if closing.cancelling():
             break
     if closing.done() and not closing.cancelled() and (error := closing.exception()):
-        report_fault(run, error, "closing a cancelled run")
+        run.report_fault(error, "closing a cancelled run")
 
 
 async def _close_in_this_task(run: Run) -> None:

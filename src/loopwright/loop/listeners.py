@@ -1,21 +1,23 @@
 """Who is told of an agent's events: in the order they subscribed, each awaited, none trusted.
 
 A listener that raises is reported and changes nothing for the run or the others. As long as all
-are sync, telling them takes no await; the agent does that itself, once for every delta.
+are sync, telling them takes no await.
 """
 
 from __future__ import annotations
 
 import asyncio
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..events import AgentEvent
+from ..events import AgentEvent, MessageUpdate
 from ..signals import AbortSignal
+from .agent_state import AgentState
 from .hooks import with_signal
 from .interrupt import GRACE_SECONDS
 
-__all__ = ["Listener", "Listeners", "hear_last", "tell_rest"]
+__all__ = ["Listener", "Listeners", "emitter", "hear_last", "tell_rest"]
 
 Listener = Callable[..., Any]
 """`listener(event, signal)` or `listener(event)`, sync or async."""
@@ -47,6 +49,39 @@ class Listeners:
                 self.told = tuple(rest)
 
         return unsubscribe
+
+
+def emitter(
+    state: AgentState,
+    listeners: Listeners,
+    signal: AbortSignal,
+    report: Callable[[BaseException], None],
+) -> Callable[[AgentEvent], Awaitable[None] | None]:
+    """What the kernel reports a run to: the state takes note first, then the listeners hear."""
+    apply = state.apply
+
+    def emit(event: AgentEvent) -> Awaitable[None] | None:
+        # Called for every delta: no await and no further call while listeners are sync.
+        if type(event) is MessageUpdate:
+            state._streaming = event  # pyright: ignore[reportPrivateUsage]
+        else:
+            apply(event)
+        told = listeners.told
+        position = 0
+        for listener in told:
+            position += 1
+            try:
+                waiting = listener(event, signal)
+            except (Exception, CancelledError) as error:  # noqa: BLE001 - foreign code
+                report(error)
+                continue
+            if waiting is not None and hasattr(waiting, "__await__"):
+                if position == len(told):
+                    return hear_last(waiting, report)
+                return tell_rest(waiting, told[position:], event, signal, report)
+        return None
+
+    return emit
 
 
 async def hear_last(

@@ -229,9 +229,10 @@ class _Child:
         finally:
             os.close(write_end)
         reader = asyncio.StreamReader()
+        pipe: asyncio.ReadTransport | None = None
         finished = False
         try:
-            await asyncio.get_running_loop().connect_read_pipe(
+            pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
                 lambda: asyncio.StreamReaderProtocol(reader), results
             )
             value = await self._converse(process, reader)
@@ -244,6 +245,10 @@ class _Child:
             try:
                 await _end(process, politely=not finished)
             finally:
+                if (
+                    pipe is not None
+                ):  # first, or the loop may yet read from what has the number next
+                    pipe.close()
                 results.close()
 
     async def _converse(

@@ -23,7 +23,7 @@ from ..messages import (
 from ..models.handoff import MessageView, sendable
 from ..models.model import Context
 from ..stream import AssistantStream, Done, Error, Retry, Start, StreamEvent, StreamWriter
-from .faults import in_words, report
+from .faults import in_words
 from .hooks import default_convert_to_llm
 from .interrupt import Interrupted
 from .run import Run
@@ -48,7 +48,7 @@ async def stream_reply(run: Run) -> None:
         except Interrupted:
             message = None
         except Exception as error:  # noqa: BLE001 - hooks and sources are foreign code
-            report(run.config.on_error, error, "asking the model")
+            run.report_fault(error, "asking the model")
             message = _failure(run, in_words(error))
         else:
             message = await _read(run, stream)

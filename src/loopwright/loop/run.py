@@ -31,7 +31,7 @@ from .tool import AgentTool, as_tool, check_names
 from .transcript import Progress, StoppedBy
 
 if TYPE_CHECKING:
-    from .dispatch import Batch
+    from .batch import Batch
     from .journal import Journal
     from .output import Answer
 
@@ -262,6 +262,10 @@ class Run:
             self.reply = failed
         return failed
 
+    def report_fault(self, error: BaseException, where: str) -> None:
+        """Tell the program about a fault of its own code that did not stop the run."""
+        report(self.config.on_error, error, where)
+
     # -- the journal --------------------------------------------------------------------------
 
     async def record(self, writing: Awaitable[Any]) -> Any:
@@ -277,7 +281,7 @@ class Run:
         if self.journal is None:
             return
         if not isinstance(error, SessionClosed):  # that is no fault
-            report(self.config.on_error, error, "writing the session")
+            self.report_fault(error, "writing the session")
         self.journal = None
         self.journal_lost = True
         self.failure = f"The session could not be written: {error}"

@@ -268,19 +268,22 @@ def _path(location: tuple[int | str, ...]) -> str:
 # -- annotations pydantic needs help with ------------------------------------------------------
 
 
-def _supported(hint: Any) -> Any:
-    """*hint* with msgspec Structs and, before Python 3.12, `typing.TypedDict`s made readable."""
+def _supported(hint: Any, inside: tuple[Any, ...] = ()) -> Any:
+    """*hint* with msgspec Structs and, before Python 3.12, `typing.TypedDict`s made readable.
+
+    *inside* are the TypedDicts it was found in; one that contains itself raises `InvalidTool`.
+    """
     if _is_plain_struct(hint):
         return typing.Annotated[Any, _StructField(hint)]
     if sys.version_info < (3, 12) and typing.is_typeddict(hint):
-        return _readable_typed_dict(hint)
+        return _readable_typed_dict(hint, inside)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if not arguments or origin is typing.Literal:
         return hint
     if origin is typing.Annotated:
-        inner = _supported(arguments[0])
+        inner = _supported(arguments[0], inside)
         return hint if inner is arguments[0] else typing.Annotated[(inner, *arguments[1:])]
-    changed = tuple(_supported(argument) for argument in arguments)
+    changed = tuple(_supported(argument, inside) for argument in arguments)
     if all(new is old for new, old in zip(changed, arguments, strict=True)):
         return hint
     if origin in (typing.Union, types.UnionType):
@@ -295,10 +298,16 @@ def _is_plain_struct(hint: Any) -> bool:
     )
 
 
-def _readable_typed_dict(kind: Any) -> Any:
+def _readable_typed_dict(kind: Any, inside: tuple[Any, ...]) -> Any:
     """The same as a `typing_extensions.TypedDict`: pydantic takes no other before Python 3.12."""
     from typing_extensions import TypedDict
 
+    if kind in inside:
+        raise InvalidTool(
+            f"{kind.__module__}.{kind.__qualname__} contains itself, and can as a tool's parameter "
+            "only from Python 3.12 on",
+            hint="import TypedDict from typing_extensions, not from typing",
+        )
     fields: dict[str, Any] = {}
     for name, hint in typing.get_type_hints(kind, include_extras=True).items():
         # What the class itself noted is wrong where annotations were strings.
@@ -306,7 +315,7 @@ def _readable_typed_dict(kind: Any) -> Any:
         while typing.get_origin(hint) in (typing.Required, typing.NotRequired):
             qualifier: Any = typing.get_origin(hint)
             (hint,) = typing.get_args(hint)
-        fields[name] = qualifier[_supported(hint)]
+        fields[name] = qualifier[_supported(hint, (*inside, kind))]
     made: Any = TypedDict(kind.__name__, fields)  # pyright: ignore[reportArgumentType]
     made.__module__ = kind.__module__
     made.__doc__ = kind.__doc__

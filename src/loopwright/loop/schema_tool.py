@@ -12,7 +12,7 @@ from typing import Any, Literal
 from .agent_tool import AgentTool, ExecutionMode, Place, Replay
 from .calling import call_blocking, is_async, refuse_generator
 from .schema import Contract
-from .signature import InvalidTool
+from .signature import InvalidTool, raw_signature
 from .tool_context import ToolContext
 
 __all__ = ["SchemaTool"]
@@ -83,7 +83,7 @@ def _form_of(function: Callable[..., Any], tool: str) -> _Form:
     """Which of its three forms *function* has: `(args)`, `(args, ctx)`, or that of a class tool,
     `(tool_call_id, args, signal, on_update)`. Raises `InvalidTool` for any other."""
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        parameters = list(raw_signature(function).parameters.values())
     except (TypeError, ValueError):
         return "args"
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -28,6 +28,7 @@ __all__ = [
     "Parameter",
     "Signature",
     "raw_annotations",
+    "raw_signature",
     "read_signature",
     "resolve_hints",
     "signature_of",
@@ -81,7 +82,7 @@ class Signature(Struct, frozen=True):
 def signature_of(function: Callable[..., Any], tool: str) -> inspect.Signature:
     """The bare signature, refused if JSON arguments, which come by name, could not be passed."""
     try:
-        signature = inspect.signature(function)
+        signature = raw_signature(function)
     except (TypeError, ValueError) as error:
         raise InvalidTool(
             f"tool {tool!r}: the signature of {function!r} cannot be read",
@@ -156,12 +157,23 @@ def resolve_hints(
                 include_extras=True,
             )
         except Exception as error:  # an annotation is code, and may raise anything
+            late = isinstance(annotation, typing.ForwardRef)
+            written = annotation.__forward_arg__ if late else annotation
             raise InvalidTool(
-                f"tool {tool!r}: the annotation {annotation!r} of parameter {name!r} "
+                f"tool {tool!r}: the annotation {written!r} of parameter {name!r} "
                 f"cannot be resolved: {error}",
                 hint="import or define the type at module level, not under TYPE_CHECKING",
             ) from error
     return hints
+
+
+def raw_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """As `inspect.signature`, whose errors it raises, but no annotation has to be resolvable."""
+    if sys.version_info >= (3, 14):  # it would evaluate them, and raise whatever that raises
+        from annotationlib import Format
+
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
 
 
 def raw_annotations(function: Any) -> dict[str, Any]:

@@ -42,10 +42,11 @@ def refused(text: str, *, terminate: bool = False) -> AgentToolResult:
 def unknown_tool(name: str, known: Iterable[str]) -> str:
     """Names what is there, sorted and bounded, since the model can only choose from that."""
     names = sorted(known)
+    fault = f"No tool is named {name!r}." if name else "The call named no tool."
     if not names:
-        return f"No tool is named {name!r}. There are no tools."
+        return f"{fault} There are no tools."
     more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
-    return f"No tool is named {name!r}. On offer: {', '.join(names[:_SHOWN_NAMES])}{more}."
+    return f"{fault} On offer: {', '.join(names[:_SHOWN_NAMES])}{more}."
 
 
 def unreadable_arguments(call: ToolCall) -> str:
