@@ -93,6 +93,8 @@ class _LoopClients:
             httpx2 = await load_http_library()
             http = self._http  # another task may have been quicker
             if http is None:
+                from .bodies import ACCEPTED, bound_body
+
                 http = self._http = httpx2.AsyncClient(
                     timeout=httpx2.Timeout(READ_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS),
                     limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
@@ -100,6 +102,8 @@ class _LoopClients:
                     follow_redirects=False,
                     # A proxy from the environment is for the world; it cannot reach this machine.
                     mounts=dict.fromkeys(LOOPBACK),
+                    headers={"Accept-Encoding": ACCEPTED},
+                    event_hooks={"response": [bound_body]},
                 )
         return http
 

@@ -3,7 +3,7 @@
 Only `data` is kept: every dialect we speak repeats the event's name inside it. Lines may end in
 LF, CRLF or CR; comments, ids, retry times and blocks without data vanish; a last event without a
 blank line behind it still counts. Bytes are never decoded here, so that a character cut in the
-middle by the network is whole again before anyone looks at it.
+middle by the network is whole again before anyone looks at it. An event that never ends is refused.
 
 Not here: what the data means (the wires).
 """
@@ -12,7 +12,15 @@ from __future__ import annotations
 
 import re
 
+from ..errors import WireError
+
 __all__ = ["SseSplitter"]
+
+LARGEST_EVENT_BYTES = 64 * 1024 * 1024
+"""Of one event. The largest hold a picture, or repeat the whole reply."""
+
+LARGEST_STRAY_BYTES = 16 * 1024 * 1024
+"""Of what is no event stream: perhaps a whole reply of a host that does not stream."""
 
 _NAMED_DATA = re.compile(rb"^event: [^\n]*\ndata: ([^\n]+)\n\n", re.MULTILINE)
 
@@ -20,17 +28,24 @@ _NAMED_DATA = re.compile(rb"^event: [^\n]*\ndata: ([^\n]+)\n\n", re.MULTILINE)
 class SseSplitter:
     """Splits one body. Time is linear in the body's length, however it is cut."""
 
-    __slots__ = ("_after_cr", "_pieces", "_tail_is_newline", "stray")
+    __slots__ = ("_after_cr", "_pending", "_pieces", "_stray", "_stray_bytes", "_tail_is_newline")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []  # of the block that is not complete yet
+        self._pending = 0  # bytes of these
         self._tail_is_newline = False
         self._after_cr = False
-        self.stray = b""
-        """The start of what was no field of an event stream, for saying what came instead."""
+        self._stray: list[bytes] = []
+        self._stray_bytes = 0
+
+    @property
+    def stray(self) -> bytes:
+        """The start of what was no field of an event stream: what came instead."""
+        return b"\n".join(self._stray)
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of every event that is complete with *chunk*."""
+        """The data of every event that is complete with *chunk*. Raises `WireError` for one that
+        grows beyond `LARGEST_EVENT_BYTES`."""
         if not chunk:
             return []
         if self._after_cr or b"\r" in chunk:
@@ -53,6 +68,9 @@ class SseSplitter:
         if b"\n\n" not in chunk and not (self._tail_is_newline and chunk[0] == 10):
             pieces.append(chunk)
             self._tail_is_newline = chunk[-1] == 10
+            self._pending += len(chunk)
+            if self._pending > LARGEST_EVENT_BYTES:
+                raise self._endless()
             return []
         if not at_once:
             pieces.append(chunk)
@@ -61,6 +79,7 @@ class SseSplitter:
         end = chunk.rfind(b"\n\n") + 2
         rest = chunk[end:]
         self._tail_is_newline = rest[-1:] == b"\n"  # perhaps the first half of a blank line
+        self._pending = len(rest)
         if rest:
             pieces.append(rest)
             chunk = chunk[:end]
@@ -82,6 +101,16 @@ class SseSplitter:
         self._pieces.clear()
         self._tail_is_newline = False
         return self._read(rest.split(b"\n")) if rest else []
+
+    def _endless(self) -> WireError:
+        begun = b"".join(self._pieces[:2])[:SHOWN_BYTES].decode("utf-8", "replace")
+        self._pieces.clear()
+        return WireError(
+            f"one event of the answer is larger than {LARGEST_EVENT_BYTES // 1024**2} MiB, the most "
+            "that is read of one; the connection was closed",
+            hint="the host, or one in between, is broken; ask another one, or for less",
+            raw=begun,
+        )
 
     def _crlf_events(self, chunk: bytes) -> list[bytes] | None:
         """The road of bodies that are blocks of one line "data: ..." with CRLF throughout, as
@@ -107,6 +136,7 @@ class SseSplitter:
         if not whole.count(b"\n") == whole.count(b"\r") == 2 * len(events):
             return None
         pieces[:] = [rest] if rest else []
+        self._pending = len(rest)
         self._tail_is_newline = False
         return events if b"" not in events else [data for data in events if data]
 
@@ -142,13 +172,13 @@ class SseSplitter:
             elif (
                 line
                 and line[:1] != b":"
-                and len(self.stray) < SHOWN_BYTES
+                and self._stray_bytes < LARGEST_STRAY_BYTES
                 and not line.startswith((b"event:", b"id:", b"retry:"))
             ):
-                joined = self.stray + b"\n" + line if self.stray else line
-                self.stray = joined[:SHOWN_BYTES]
+                self._stray.append(line[: LARGEST_STRAY_BYTES - self._stray_bytes])
+                self._stray_bytes += len(line)
         joined = b"\n".join(data)
         return [joined] if joined else []
 
 
-SHOWN_BYTES = 65_536
+SHOWN_BYTES = 300

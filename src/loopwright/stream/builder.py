@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..errors import WireError
 from ..messages import AssistantMessage, TextContent, ThinkingContent, ToolCall, Usage
 from .draft import Block, Draft
 from .events import (
@@ -31,7 +32,11 @@ from .events import (
 )
 from .tool_arguments import parse_arguments
 
-__all__ = ["ReplyBuilder"]
+__all__ = ["MAX_BLOCKS", "ReplyBuilder"]
+
+MAX_BLOCKS = 10_000
+"""In one reply. Each costs about a kilobyte however little it holds, so a bound on the bytes of a
+reply is none on its memory."""
 
 
 class ReplyBuilder:
@@ -232,6 +237,11 @@ class ReplyBuilder:
 
     def _take_index(self) -> int:
         index = self._next_index
+        if index >= MAX_BLOCKS:
+            raise WireError(
+                f"the reply has more than {MAX_BLOCKS:,} blocks of text, thinking and calls",
+                hint="no model answers like that; look at what stands between here and the vendor",
+            )
         self._next_index = index + 1
         return index
 

@@ -192,12 +192,6 @@ def test_arguments_that_belong_nowhere_are_an_error_not_silence() -> None:
     assert "belongs to no call" in (closing.error.error_message or "")
 
 
-def test_a_call_without_a_name_is_an_error() -> None:
-    closing = failed(START, call_start(0, "t", ""))
-
-    assert "without a name" in (closing.error.error_message or "")
-
-
 # -- stop reasons ------------------------------------------------------------------------------
 
 

@@ -475,12 +475,6 @@ def test_case_007_a_piece_of_no_call_is_an_error() -> None:
     assert "belongs to no call" in (closing.error.error_message or "")
 
 
-def test_a_call_without_a_name_is_an_error() -> None:
-    closing = error_of(CREATED, added(0, type="function_call", id="fc_0", call_id="c"), completed())
-
-    assert "without a name" in (closing.error.error_message or "")
-
-
 # -- the end -----------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ Anthropic itself gets the SDK's own headers. Other hosts mostly know the older o
 
 Flags read here: `auth` (how the key is sent: `bearer`, `x-api-key`, `cf-aig-authorization-bearer`,
 `none`; of a list the first that is known), `anthropic_version`, `dialect` (`vertex`),
-`session_affinity`, `extra_headers`.
+`session_affinity`, `extra_headers`, and by the decoder `message_stop`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class AnthropicMessages:
         return encode(call)
 
     def decoder(self, builder: ReplyBuilder, flags: Mapping[str, Any]) -> Decoder:
-        return MessagesDecoder(builder)
+        return MessagesDecoder(builder, flags)
 
     async def send(self, call: WireCall, body: bytes) -> AnthropicResponse:
         httpx2, sdk = await _load_sdk()
@@ -104,7 +104,7 @@ class AnthropicResponse:
         self.headers: Mapping[str, str] = response.headers
 
     def chunks(self) -> AsyncIterator[bytes]:
-        return self._response.aiter_bytes()
+        return self._response.aiter_raw()  # the client has unpacked it (bodies.py)
 
     async def aclose(self) -> None:
         await self._response.aclose()

@@ -6,12 +6,14 @@ types nobody knows are signs of life. Blocks are kept apart by their index.
 Blocks that only the vendor understands (its own tools' calls and results, compactions, fallbacks)
 are kept as the signature of an empty text, so that they go back to it and to nobody else; the
 citations of a text are kept in its signature, too: `{"citations": [...]}`. `message_stop` alone
-makes a reply complete. A reply that paused (`raw_stop_reason` is `pause_turn`) goes on when the
+makes a reply complete, unless the flag `message_stop` is False: the host never sends one, and the
+stop reason counts. A reply that paused (`raw_stop_reason` is `pause_turn`) goes on when the
 transcript is sent as it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 import msgspec
@@ -20,6 +22,7 @@ from ...errors import ModelError, RequestRefused, WireError
 from ...messages import Usage
 from ...stream import AssistantMessageEvent, ReplyBuilder
 from ...stream.tool_arguments import parse_arguments
+from ..bare_errors import error_in
 from ..failures import failure_from_event, incomplete
 from ..sse import SseSplitter
 from .anthropic_messages_events import (
@@ -30,6 +33,7 @@ from .anthropic_messages_events import (
     decode_leniently,
     usage_of,
 )
+from .stop_words import ending, word_of
 
 __all__ = ["MessagesDecoder"]
 
@@ -39,6 +43,8 @@ _TOOLS = frozenset({"tool_use"})
 _REFUSED = frozenset({"refusal", "sensitive"})
 
 _Kind = Literal["text", "thinking", "redacted", "call", "opaque"]
+
+_OTHER_KIND: dict[str, _Kind] = {"text_delta": "thinking", "thinking_delta": "text"}
 
 _NO_BLOCK = -2
 """No wire index, not even a missing one."""
@@ -66,8 +72,9 @@ class _OpenBlock:
 class MessagesDecoder:
     """Reads one answer. See `wires.Decoder`."""
 
-    def __init__(self, builder: ReplyBuilder) -> None:
+    def __init__(self, builder: ReplyBuilder, flags: Mapping[str, Any]) -> None:
         self.ended = False
+        self._needs_message_stop = flags.get("message_stop") is not False
         self._builder = builder
         self._splitter = SseSplitter()
         self._started = False
@@ -106,7 +113,7 @@ class MessagesDecoder:
                 if texts:
                     events += self._builder.text_deltas(self._text_at, texts)
                     texts = []
-                if self._read(event, events):
+                if self._read(event, data, events):
                     return events
         except (WireError, msgspec.MsgspecError) as error:
             if texts:
@@ -123,7 +130,7 @@ class MessagesDecoder:
             if data.strip() == b"[DONE]":
                 continue
             try:
-                if self._read(decode_leniently(data), events):
+                if self._read(decode_leniently(data), data, events):
                     return events
             except (WireError, msgspec.MsgspecError) as error:
                 cut = self._started or data.lstrip()[:1] == b"{"
@@ -133,14 +140,16 @@ class MessagesDecoder:
         cut = b"event:".startswith(stray) or b"data:".startswith(stray)
         if not self._started and not cut:
             self._read_whole(events)
+        elif self._stop is not None and not self._needs_message_stop:
+            self._end(events)
         else:
             self._fail(events, incomplete())
         return events
 
     # -- one event ----------------------------------------------------------------------------
 
-    def _read(self, event: Event, events: list[AssistantMessageEvent]) -> bool:
-        """Add what *event* says to *events*. True if that was the end of the reply."""
+    def _read(self, event: Event, data: bytes, events: list[AssistantMessageEvent]) -> bool:
+        """Add what *event*, which *data* is, says to *events*. True if that was the reply's end."""
         match event.type:
             case "content_block_delta":
                 if event.delta is not None:
@@ -157,9 +166,9 @@ class MessagesDecoder:
                 self._end(events)
                 return True
             case _:
-                if event.type == "error" or (event.error and not event.type):
-                    said: Any = msgspec.json.decode(event.error) if event.error else None
-                    self._fail(events, failure_from_event(said))
+                error = _error(event, data)
+                if error is not None:
+                    self._fail(events, failure_from_event(error))
                     return True
         return False
 
@@ -228,10 +237,8 @@ class MessagesDecoder:
                 block.signature.append(_text(fields, "data"))
                 self._blocks[index] = block
             case "tool_use":
-                name = _text(fields, "name")
-                if not name:
-                    raise WireError("a tool call came without a name", raw=_shown(raw))
-                call = builder.tool_call_start(_text(fields, "id") or f"call_{index}", name)
+                id = _text(fields, "id") or f"call_{index}"
+                call = builder.tool_call_start(id, _text(fields, "name"))
                 events.append(call)
                 block = _OpenBlock("call", call.content_index)
                 block.fields = fields
@@ -259,6 +266,9 @@ class MessagesDecoder:
 
     def _grow(self, index: int, delta: Delta, events: list[AssistantMessageEvent]) -> None:
         block = self._blocks.get(index)
+        if block is not None and _OTHER_KIND.get(delta.type) == block.kind:
+            self._close(index, events)  # a host that announces one thing and says another
+            block = None
         if block is None:
             block = self._unannounced(index, delta, events)
             if block is None:
@@ -357,6 +367,9 @@ class MessagesDecoder:
             return
         reason: Literal["stop", "length"] = "length" if raw in _LENGTH else "stop"
         known = raw is None or raw in _STOP | _LENGTH | _TOOLS
+        if not known:  # a gateway may pass on a word of the dialect behind it
+            elsewhere = ending(word_of(raw))
+            known, reason = elsewhere is not None, elsewhere or reason
         # Complete calls win over a word nobody knows.
         if not known and (unfinished or not self._has_calls()):
             said = f"the vendor ended the reply with the unknown reason {raw!r}"
@@ -434,6 +447,14 @@ def _opaque(block: _OpenBlock) -> str | None:
     elif block.raw:
         return block.raw.decode("utf-8", "replace")
     return msgspec.json.encode(fields).decode()
+
+
+def _error(event: Event, data: bytes) -> Any:
+    """The error that *event* is, wherever it says so; None for a sign of life."""
+    if event.type == "error" or (event.error and not event.type):
+        said: Any = msgspec.json.decode(event.error) if event.error else None
+        return said or msgspec.json.decode(data)
+    return None if event.type else error_in(msgspec.json.decode(data))
 
 
 def _text(fields: dict[str, Any], name: str) -> str:

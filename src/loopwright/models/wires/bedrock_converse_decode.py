@@ -34,6 +34,7 @@ from .bedrock_converse_events import (
     usage_of,
 )
 from .bedrock_converse_faults import fault_of_frame, not_a_stream
+from .stop_words import ending, word_of
 
 __all__ = ["ConverseDecoder"]
 
@@ -205,9 +206,7 @@ class ConverseDecoder:
         self._close(index, events)
         if call is not None and call.get("type") in (None, "tool_use"):
             name, id = call.get("name"), call.get("toolUseId")
-            if not isinstance(name, str) or not name:
-                shown = msgspec.json.encode(call).decode()[:SHOWN_CHARACTERS]
-                raise WireError("a tool call came without a name", raw=shown)
+            name = name if isinstance(name, str) else ""
             start = self._builder.tool_call_start(str(id or f"call_{index}"), name)
             events.append(start)
             self._blocks[index] = _OpenBlock("call", start.content_index)
@@ -228,7 +227,8 @@ class ConverseDecoder:
             if delta.text:
                 events.append(builder.text_delta(block.at, delta.text))
         elif delta.tool_use is not None:
-            self._grow_call(index, delta.tool_use.input, events)
+            piece = delta.tool_use.input
+            self._grow_call(index, piece if isinstance(piece, str) else _encoded(piece), events)
         elif delta.reasoning_content is not None:
             self._think(index, delta.reasoning_content, events)
         elif delta.citation:
@@ -321,6 +321,10 @@ class ConverseDecoder:
             self._fail(events, self._refusal(raw))
             return
         known = raw is None or raw in _STOP | _LENGTH | _TOOLS
+        reason: Literal["stop", "length"] = "length" if raw in _LENGTH else "stop"
+        if not known:  # a model's host may pass on a word of another dialect
+            elsewhere = ending(word_of(raw))
+            known, reason = elsewhere is not None, elsewhere or reason
         # Complete calls win over a word nobody knows.
         if not known and (raw in _MALFORMED or unfinished or not self._has_complete_calls()):
             if raw in _MALFORMED:
@@ -331,7 +335,6 @@ class ConverseDecoder:
             return
         self._begin(events)
         self.ended = True
-        reason: Literal["stop", "length"] = "length" if raw in _LENGTH else "stop"
         usage = self._usage or Usage(known=False)
         events.append(self._builder.done(reason, raw=raw, usage=usage))  # it looks for calls itself
 

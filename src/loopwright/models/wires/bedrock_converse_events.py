@@ -31,7 +31,8 @@ NOTHING = msgspec.Raw()
 
 
 class ToolDelta(msgspec.Struct, gc=False):
-    input: str = ""
+    input: str | dict[str, Any] = ""
+    """A piece of JSON text; of some models the whole object."""
 
 
 class ReasoningDelta(msgspec.Struct, gc=False, rename="camel"):
@@ -49,7 +50,7 @@ class Delta(msgspec.Struct, gc=False, rename="camel"):
 
 
 class DeltaEvent(msgspec.Struct, gc=False, rename="camel"):
-    delta: Delta
+    delta: Delta = msgspec.field(default_factory=Delta)
     content_block_index: int = 0
 
 
@@ -59,7 +60,7 @@ class Start(msgspec.Struct, rename="camel"):
 
 
 class StartEvent(msgspec.Struct, rename="camel"):
-    start: Start
+    start: Start = msgspec.field(default_factory=Start)
     content_block_index: int = 0
 
 

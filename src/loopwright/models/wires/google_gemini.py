@@ -94,7 +94,7 @@ class GeminiResponse:
         self.headers: Mapping[str, str] = response.headers
 
     def chunks(self) -> AsyncIterator[bytes]:
-        return self._response.aiter_bytes()
+        return self._response.aiter_raw()  # the client has unpacked it (bodies.py)
 
     async def aclose(self) -> None:
         await self._response.aclose()

@@ -24,12 +24,14 @@ import msgspec
 from ...errors import ModelError, RequestRefused, WireError
 from ...messages import Usage
 from ...stream import AssistantMessageEvent, ReplyBuilder
+from ..bare_errors import error_in
 from ..failures import incomplete
 from ..sse import SseSplitter
 from .google_gemini_arguments import ArgumentWriter
 from .google_gemini_chunks import (
     Candidate,
     Chunk,
+    FunctionCall,
     Part,
     decode_call,
     decode_chunk,
@@ -38,6 +40,7 @@ from .google_gemini_chunks import (
     usage_of,
 )
 from .google_gemini_failures import failure_of_event
+from .stop_words import ending, word_of
 
 __all__ = ["MADE_UP_ID", "GeminiDecoder"]
 
@@ -178,6 +181,11 @@ class GeminiDecoder:
         if _is_there(chunk.error):
             self._fail(events, failure_of_event(msgspec.json.decode(chunk.error)))
             return True
+        if not chunk.candidates and not chunk.usage_metadata:
+            error = error_in(msgspec.json.decode(data))
+            if error is not None:
+                self._fail(events, failure_of_event(error))
+                return True
         if chunk.usage_metadata:
             self._last_usage = chunk.usage_metadata
         if not self._started:
@@ -298,22 +306,22 @@ class GeminiDecoder:
     def _read_call(self, part: Part, events: list[AssistantMessageEvent]) -> None:
         said = decode_call(part.function_call)
         builder = self._builder
-        if said.name:
+        if said.name or (self._call is None and _is_whole(said)):  # the model may forget the name
             self._close(events)
-            start = builder.tool_call_start(said.id or self._made_up_id(), said.name)
+            start = builder.tool_call_start(said.id or self._made_up_id(), said.name or "")
             self._call = _OpenCall(start.content_index, part.thought_signature)
             self._has_calls = True
             events.append(start)
         call = self._call
         if call is None:
-            if _is_there(said.args) or said.partial_args:
+            if said.partial_args:
                 raise WireError("a piece of a tool call came that belongs to no call")
             return  # the closing mark of a call that is closed
         if part.thought_signature and not said.name:
             call.signature = part.thought_signature
         if _is_there(said.args) and call.writer is None:
             call.has_text = True
-            events.append(builder.tool_call_delta(call.at, bytes(said.args).decode()))
+            events.append(builder.tool_call_delta(call.at, _arguments_text(said.args)))
         elif said.partial_args:
             writer = call.writer = call.writer or ArgumentWriter()
             text = "".join([writer.add(piece) for piece in said.partial_args])
@@ -354,15 +362,17 @@ class GeminiDecoder:
         if raw is None:
             self._fail(events, incomplete())
             return
-        reason: Literal["stop", "length"] = "length" if raw in _LENGTH else "stop"
         if raw in _REFUSED or raw in _FAULTS:
             self._fail(events, self._fault(raw))
             return
+        # A gateway may pass on a word of the dialect behind it.
+        known = "length" if raw in _LENGTH else ending(word_of(raw))
+        reason: Literal["stop", "length"] = known or "stop"
         unfinished = self._call is not None
         if self._call is not None:
-            self._close_call(self._call, events, complete=raw == "STOP")
+            self._close_call(self._call, events, complete=known == "stop")
         # Complete calls win over a word nobody knows.
-        if raw != "STOP" and raw not in _LENGTH and (unfinished or not self._has_calls):
+        if known is None and (unfinished or not self._has_calls):
             said = f"the vendor ended the reply with the unknown reason {raw!r}"
             self._fail(events, ModelError(said, retryable=False))
             return
@@ -444,6 +454,19 @@ def _kept(
 
 def _is_there(field: msgspec.Raw) -> bool:
     return bool(field) and bytes(field) != b"null"
+
+
+def _arguments_text(args: msgspec.Raw) -> str:
+    """*args* as JSON text; a gateway may send the object as such a text itself."""
+    text = bytes(args).decode()
+    if text[:1] == '"':
+        said: str = msgspec.json.decode(args)
+        return said if said.lstrip()[:1] == "{" else text
+    return text
+
+
+def _is_whole(call: FunctionCall) -> bool:
+    return _is_there(call.args) and bytes(call.args) != b"{}"
 
 
 def _is_bare(part: bytes) -> bool:

@@ -7,6 +7,8 @@ send whole calls one after the other under one id; all of that is sorted out her
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from .openai_chat_chunks import CallFragment
@@ -17,7 +19,7 @@ __all__ = ["OpenCall", "OpenCalls", "is_object"]
 class OpenCall:
     """A tool call whose fragments still come in."""
 
-    __slots__ = ("block", "id", "late_id", "name", "pieces")
+    __slots__ = ("block", "extra", "id", "late_id", "name", "pieces")
 
     def __init__(self, block: int, id: str, name: str) -> None:
         self.block = block
@@ -28,6 +30,8 @@ class OpenCall:
         self.name = name
         self.pieces: list[str] = []
         """What came of the arguments."""
+        self.extra: dict[str, Any] | None = None
+        """What must go back with the call: Google's hosts put its thought signature there."""
 
     @property
     def text(self) -> str:
@@ -74,8 +78,10 @@ class OpenCalls:
             if call is not None and name and call.name and name != call.name:
                 return None
         # A call that is complete and begins again is the next one, whatever its id and index.
-        if call is not None and name and arguments.lstrip()[:1] == "{" and is_object(call.text):
-            return None
+        if call is not None and name and arguments.lstrip()[:1] == "{":
+            said = call.text
+            if is_object(said) or (call.name and name != call.name and not said.strip()):
+                return None
         return call
 
 

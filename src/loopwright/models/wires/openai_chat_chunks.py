@@ -6,13 +6,14 @@ time of the whole.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import msgspec
 
 from ...messages import Cost, Usage
 
 __all__ = [
+    "XAI_TICKS_PER_DOLLAR",
     "CallFragment",
     "Choice",
     "Chunk",
@@ -21,8 +22,16 @@ __all__ = [
     "decode_chunk",
     "decode_head",
     "decode_leniently",
+    "detail_text",
+    "is_thought",
+    "only_text",
+    "part_text",
     "usage_of",
 ]
+
+
+XAI_TICKS_PER_DOLLAR = 10_000_000_000
+"""xAI tells the cost in ticks; recorded replies at its published prices give this number."""
 
 
 class Function(msgspec.Struct, gc=False):
@@ -34,6 +43,7 @@ class CallFragment(msgspec.Struct, gc=False):
     index: int | None = None
     id: str | None = None
     function: Function | None = None
+    extra_content: dict[str, Any] | None = None
 
 
 class Delta(msgspec.Struct, gc=False):
@@ -45,6 +55,7 @@ class Delta(msgspec.Struct, gc=False):
     tool_calls: list[CallFragment] | None = None
     function_call: Function | None = None
     refusal: str | None = None
+    extra_content: dict[str, Any] | None = None
 
 
 class Choice(msgspec.Struct, gc=False):
@@ -53,6 +64,7 @@ class Choice(msgspec.Struct, gc=False):
     index: int | None = 0
     message: Delta | None = None
     usage: dict[str, Any] | None = None
+    error: Any = None
 
 
 class Chunk(msgspec.Struct, gc=False):
@@ -69,6 +81,51 @@ class Head(msgspec.Struct):
 
 decode_chunk = msgspec.json.Decoder(Chunk).decode
 decode_head = msgspec.json.Decoder(Head).decode
+
+
+def only_text(chunk: Chunk) -> str | None:
+    """The text of a chunk that says nothing else."""
+    choices = chunk.choices
+    if not choices or len(choices) > 1 or chunk.usage is not None or chunk.error is not None:
+        return None
+    choice = choices[0]
+    delta = choice.delta
+    if delta is None or choice.finish_reason is not None or choice.index or choice.usage:
+        return None
+    if (
+        type(delta.content) is not str
+        or delta.tool_calls is not None
+        or delta.reasoning_content is not None
+        or delta.reasoning is not None
+        or delta.reasoning_details is not None
+        or delta.extra_content is not None
+        or delta.refusal
+    ):
+        return None
+    return delta.content
+
+
+def detail_text(detail: dict[str, Any]) -> str:
+    for key in ("text", "summary"):
+        value = detail.get(key)
+        if isinstance(value, str):
+            return value
+    return ""
+
+
+def part_text(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    text = cast("dict[str, Any]", part).get("text") if isinstance(part, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def is_thought(delta: Delta) -> bool:
+    """Google's hosts send thinking as content, marked (`include_thoughts`)."""
+    return any(
+        isinstance(extra, dict) and cast("dict[str, Any]", extra).get("thought") is True
+        for extra in (delta.extra_content or {}).values()
+    )
 
 
 # -- usage -------------------------------------------------------------------------------------
@@ -97,7 +154,6 @@ def usage_of(fields: dict[str, Any]) -> Usage:
     total = _count_of(fields, "total_tokens")
     if reasoning and total is not None and total == prompt + completion + reasoning:
         completion += reasoning  # xAI counts it beside the completion, not in it
-    cost = fields.get("cost")
     return Usage(
         input=max(0, prompt - cache_read - cache_write),
         output=completion,
@@ -105,9 +161,34 @@ def usage_of(fields: dict[str, Any]) -> Usage:
         cache_write=cache_write,
         reasoning=reasoning,
         total_tokens=total if total is not None else prompt + completion,
-        cost=Cost(total=float(cost)) if isinstance(cost, int | float) else Cost(),
+        cost=_cost(fields),
         doubtful=cache_read + cache_write > prompt,
     )
+
+
+def _cost(fields: dict[str, Any]) -> Cost:
+    """What the vendor says it charges: OpenRouter a number, Perplexity its parts and their sum.
+    With a key of one's own at the vendor behind OpenRouter (`is_byok`) that one charges, too."""
+    cost: Any = fields.get("cost")
+    if isinstance(cost, dict):
+        cost = cast("dict[str, Any]", cost).get("total_cost")
+    ticks = fields.get("cost_in_usd_ticks")
+    if not _is_number(cost) and _is_number(ticks) and ticks:  # xAI; some replies say 0 for unknown
+        return Cost(total=ticks / XAI_TICKS_PER_DOLLAR)
+    if not _is_number(cost):
+        return Cost()
+    if fields.get("is_byok") is True:
+        details: Any = fields.get("cost_details")
+        known = isinstance(details, dict)
+        upstream: Any = (
+            cast("dict[str, Any]", details).get("upstream_inference_cost") if known else None
+        )
+        return Cost(total=float(cost) + float(upstream)) if _is_number(upstream) else Cost()
+    return Cost(total=float(cost))
+
+
+def _is_number(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _count_of(fields: Any, name: str) -> int | None:
@@ -138,6 +219,8 @@ def _fit(kind: Any, fields: dict[str, Any]) -> Any:
         if field.encode_name not in fields:
             continue
         value = fields[field.encode_name]
+        if field.name in _MANY and isinstance(value, dict):  # one of them, without the list
+            value = cast("list[Any]", [value])
         if field.name in _LISTS_OF and isinstance(value, list):
             items = cast("list[Any]", value)
             values[field.name] = [
@@ -151,11 +234,15 @@ def _fit(kind: Any, fields: dict[str, Any]) -> Any:
             try:
                 values[field.name] = msgspec.convert(value, field.type, strict=False)
             except msgspec.ValidationError:
-                continue
+                if field.name != "arguments":
+                    continue
+                # Left out, the call would run without any.
+                values[field.name] = msgspec.json.encode(value).decode()
     return kind(**values)
 
 
 _LISTS_OF: dict[str, Any] = {"choices": Choice, "tool_calls": CallFragment}
+_MANY = {*_LISTS_OF, "content", "reasoning_details"}
 _INNER: dict[str, Any] = {
     "delta": Delta,
     "message": Delta,

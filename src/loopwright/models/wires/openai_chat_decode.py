@@ -6,6 +6,7 @@ and add, not in what it means. In particular:
 - Fragments of tool calls are put together by `openai_chat_calls`, whatever index and id they have.
 - Reasoning comes in one of several fields, sometimes in two at once: the first that has text wins.
 - Usage may come in any chunk, before or after the last text. The last one counts.
+- A call keeps what must go back with it, `extra_content`, as JSON in its `thought_signature`.
 - The reply is complete with a finish reason, or with `[DONE]` behind some content. A body that
   ends without either was cut.
 
@@ -23,6 +24,8 @@ import msgspec
 from ...errors import ModelError, RequestRefused, WireError
 from ...messages import Usage
 from ...stream import AssistantMessageEvent, ReplyBuilder
+from ...stream.tool_arguments import parse_arguments
+from ..bare_errors import error_in
 from ..failures import failure_from_event, incomplete
 from ..sse import SseSplitter
 from .openai_chat_calls import OpenCall, OpenCalls, is_object
@@ -34,8 +37,13 @@ from .openai_chat_chunks import (
     decode_chunk,
     decode_head,
     decode_leniently,
+    detail_text,
+    is_thought,
+    only_text,
+    part_text,
     usage_of,
 )
+from .stop_words import FAILED, REFUSED, ending, word_of
 
 __all__ = ["REFUSAL_MARK", "ChatDecoder"]
 
@@ -43,12 +51,10 @@ REFUSAL_MARK = "refusal"
 """The text signature of a text block in which the model declined to answer."""
 
 
-_NO_JSON = (msgspec.MsgspecError, UnicodeError)
+_GROWS = {"reasoning.text": "text", "reasoning.summary": "summary"}
+"""Which field of a reasoning detail comes in pieces (OpenRouter)."""
 
-_STOP = frozenset({"stop", "end", "eos", "end_turn", "stop_sequence", "completed"})
-_LENGTH = frozenset({"length", "max_tokens", "model_length"})
-_TOOLS = frozenset({"tool_calls", "function_call", "tool_use"})
-_REFUSED = frozenset({"content_filter", "refusal", "safety", "sensitive"})
+_NO_JSON = (msgspec.MsgspecError, UnicodeError)
 
 
 class ChatDecoder:
@@ -70,6 +76,9 @@ class ChatDecoder:
         self._refusal = -1
         self._details: list[dict[str, Any]] = []
         self._has_content = False
+        self._has_text = self._has_thinking = False
+        self._grows = False  # content came in deltas
+        self._thought_by_mark = False
         self._calls = OpenCalls()
 
     def feed(self, chunk: bytes) -> list[AssistantMessageEvent]:
@@ -83,7 +92,7 @@ class ChatDecoder:
                 except msgspec.MsgspecError:
                     read = self._decode_again(data)
                 if read is not None and self._text >= 0:
-                    text = _only_text(read)  # nearly all chunks are more of the text that is open
+                    text = only_text(read)  # nearly all chunks are more of the text that is open
                     if text:
                         texts.append(text)
                         continue
@@ -142,28 +151,40 @@ class ChatDecoder:
                 return False
             self._end(events, marked=True)
             return True
+        choices = chunk.choices
+        if not choices and not chunk.usage and not chunk.error:
+            error = error_in(msgspec.json.decode(data))
+            if error is not None:
+                self._fail(events, failure_from_event(error))
+                return True
         if not self._started:
             if chunk.error:
                 self._fail(events, failure_from_event(chunk.error))
                 return True
             self._start(data, events)
-        choices = chunk.choices
-        if choices:
-            choice = choices[0]
+        for choice in choices or ():
             if choice.index:  # only the first of several alternatives is the reply
-                choice = next((other for other in choices if not other.index), None)
-            if choice is not None:
-                delta = choice.delta or choice.message
-                if delta is not None:
-                    self._grow(delta, events)
-                if choice.finish_reason is not None:
-                    self._finish = choice.finish_reason or self._finish
-                if choice.usage:
-                    self._usage = usage_of(choice.usage)
+                continue
+            if choice.delta is not None:
+                self._grow(choice.delta, events)
+                self._grows = self._has_content
+            elif choice.message is not None:
+                self._grow(self._not_said_yet(choice.message), events)
+            if choice.finish_reason and choice.finish_reason != "null":
+                self._finish = choice.finish_reason
+            if choice.usage:
+                self._usage = usage_of(choice.usage)
+            if choice.error:
+                self._fail(events, failure_from_event(choice.error))
+                return True
         if chunk.usage:
             self._usage = usage_of(chunk.usage)
-        elif chunk.x_groq and self._usage is None and isinstance(chunk.x_groq.get("usage"), dict):
-            self._usage = usage_of(chunk.x_groq["usage"])
+        elif chunk.x_groq:
+            if self._usage is None and isinstance(chunk.x_groq.get("usage"), dict):
+                self._usage = usage_of(chunk.x_groq["usage"])
+            if chunk.x_groq.get("error"):
+                self._fail(events, _stopped_early(chunk.x_groq["error"]))
+                return True
         if chunk.error:
             self._fail(events, failure_from_event(chunk.error))
             return True
@@ -188,7 +209,15 @@ class ChatDecoder:
             self._keep_details(delta.reasoning_details, events)
         content = delta.content
         if content:
-            if type(content) is str:
+            if delta.extra_content is not None and type(content) is str and is_thought(delta):
+                self._think(content, events)
+                self._thought_by_mark = True
+            elif type(content) is str:
+                if self._thought_by_mark:  # some of these hosts write tags around it as well
+                    content = content.removeprefix("</thought>")
+                    self._thought_by_mark = False
+                    if not content:
+                        return
                 index = self._text
                 if index < 0:
                     index = self._open_text(events)
@@ -209,6 +238,18 @@ class ChatDecoder:
         elif delta.function_call is not None:
             self._call(CallFragment(0, None, delta.function_call), events)
 
+    def _not_said_yet(self, message: Delta) -> Delta:
+        """What *message* says beyond the deltas before it: some hosts (MiniMax) repeat the whole
+        reply at its end."""
+        if not self._grows:
+            return message
+        return Delta(
+            content=None if self._has_text else message.content,
+            reasoning_content=None if self._has_thinking else self._reasoning(message),
+            tool_calls=None if self._calls.every else message.tool_calls,
+            refusal=None if self._has_text else message.refusal,
+        )
+
     # -- text and thinking --------------------------------------------------------------------
 
     def _open_text(self, events: list[AssistantMessageEvent]) -> int:
@@ -216,7 +257,7 @@ class ChatDecoder:
         start = self._builder.text_start()
         events.append(start)
         self._text = start.content_index
-        self._has_content = True
+        self._has_content = self._has_text = True
         return self._text
 
     def _think(self, text: str, events: list[AssistantMessageEvent]) -> None:
@@ -225,7 +266,7 @@ class ChatDecoder:
             start = self._builder.thinking_start()
             events.append(start)
             self._thinking = start.content_index
-            self._has_content = True
+            self._has_content = self._has_thinking = True
         events.append(self._builder.thinking_delta(self._thinking, text))
 
     def _reasoning(self, delta: Delta) -> str | None:
@@ -239,7 +280,7 @@ class ChatDecoder:
         text = delta.reasoning_content or delta.reasoning or delta.reasoning_text
         if text or not delta.reasoning_details:
             return text
-        return "".join([_detail_text(detail) for detail in delta.reasoning_details])
+        return "".join([detail_text(detail) for detail in delta.reasoning_details])
 
     def _keep_details(
         self, details: list[dict[str, Any]], events: list[AssistantMessageEvent]
@@ -247,20 +288,21 @@ class ChatDecoder:
         """Keep what must go back as it came: signatures and encrypted reasoning (OpenRouter)."""
         for detail in details:
             last = self._details[-1] if self._details else None
+            grows = _GROWS.get(str(detail.get("type")))
             if (
                 last is not None
+                and grows is not None
                 and last.get("type") == detail.get("type")
                 and last.get("index") == detail.get("index")
-                and isinstance(last.get("text"), str)
-                and detail.get("type") == "reasoning.text"
+                and isinstance(last.get(grows), str)
             ):
-                text, piece = last["text"], detail.get("text")
+                text, piece = last[grows], detail.get(grows)
                 known = {key: value for key, value in detail.items() if value is not None}
                 last.update(known)
-                last["text"] = text + piece if isinstance(piece, str) else text
+                last[grows] = text + piece if isinstance(piece, str) else text
             else:
                 self._details.append(dict(detail))
-        if self._thinking < 0 and any("data" in detail for detail in details):
+        if self._thinking < 0 and any("data" in d or d.get("signature") for d in details):
             self._close_spoken(events)
             start = self._builder.thinking_start(redacted=True)
             events.append(start)
@@ -289,7 +331,7 @@ class ChatDecoder:
             if kind == "thinking":
                 inner: Any = part.get("thinking")
                 pieces: list[Any] = cast("list[Any]", inner) if isinstance(inner, list) else [inner]
-                text = "".join([_part_text(piece) for piece in pieces])
+                text = "".join([part_text(piece) for piece in pieces])
                 if text:
                     self._think(text, events)
                 if isinstance(part.get("signature"), str):
@@ -311,14 +353,17 @@ class ChatDecoder:
             if not (name or fragment.id):
                 if not arguments.strip():
                     return
-                raise WireError(
-                    "a piece of a tool call came that belongs to no call", raw=arguments[:500]
-                )
+                if fragment.index is None:
+                    raise WireError(
+                        "a piece of a tool call came that belongs to no call", raw=arguments[:500]
+                    )
             call = self._open_call(fragment, name, events)
         elif fragment.id and not call.id:
             self._calls.take_id(call, fragment.id)
         if name and not call.name:
             call.name = name
+        if fragment.extra_content and call.extra is None:
+            call.extra = fragment.extra_content
         if arguments:
             call.pieces.append(arguments)
             events.append(self._builder.tool_call_delta(call.block, arguments))
@@ -345,25 +390,21 @@ class ChatDecoder:
     def _end(self, events: list[AssistantMessageEvent], *, marked: bool) -> None:
         """The body is over, or the marker of its end came."""
         raw = self._finish
+        word = word_of(raw)
         if raw is None and not self._may_end_without_reason(marked):
             self._fail(events, self._said_outside() or incomplete())
             return
-        nameless = next((call for call in self._calls.every if not call.name), None)
-        if nameless is not None:
-            text = "a tool call came without a name"
-            self._fail(events, WireError(text, raw=nameless.text[:500] or None))
-            return
         self._close_all(events)
         usage = self._usage or Usage(known=False)
-        if raw in _REFUSED:
+        if word in REFUSED:
             said = f"the vendor's filter stopped the reply (finish reason {raw!r})"
             self._fail(events, RequestRefused(said))
             return
-        reason = self._reason(raw)
+        reason = self._reason(word)
         if reason is None:
-            said = f"the vendor ended the reply with the unknown reason {raw!r}"
-            retryable = raw in ("error", "network_error")
-            self._fail(events, ModelError(said, retryable=retryable))
+            unknown = "" if word in FAILED else "unknown "
+            said = f"the vendor ended the reply with the {unknown}reason {raw!r}"
+            self._fail(events, ModelError(said, retryable=word in FAILED))
             return
         self.ended = True
         events.append(self._builder.done(reason, raw=raw, usage=usage))
@@ -385,23 +426,24 @@ class ChatDecoder:
             return self._has_content or self._usage is not None
         return not self._needs_finish_reason and self._usage is not None
 
-    def _reason(self, raw: str | None) -> Literal["stop", "length", "toolUse"] | None:
-        if raw in _LENGTH:
-            return "length"
-        if raw is None or raw in _STOP or raw in _TOOLS:
-            return "stop"  # the builder looks for calls itself
+    def _reason(self, word: str | None) -> Literal["stop", "length", "toolUse"] | None:
+        reason = ending(word)
+        if reason is not None:
+            return reason  # the builder looks for calls itself
         # Complete calls win over a word nobody knows.
         complete = all(is_object(call.text or "{}") for call in self._calls.every)
-        return (
-            "toolUse"
-            if self._calls.every and complete and raw not in ("error", "network_error")
-            else None
-        )
+        return "toolUse" if self._calls.every and complete and word not in FAILED else None
 
     def _close_all(self, events: list[AssistantMessageEvent]) -> None:
         self._close_spoken(events)
         events += [
-            self._builder.tool_call_end(call.block, id=call.late_id, name=call.name or None)
+            self._builder.tool_call_end(
+                call.block,
+                id=call.late_id,
+                name=call.name or None,
+                arguments=_behind_placeholder(call.text),
+                thought_signature=_kept(call.extra),
+            )
             for call in self._calls.every
         ]
 
@@ -435,29 +477,29 @@ class ChatDecoder:
             except msgspec.MsgspecError as error:
                 self._fail(events, _unreadable(error, body))
         else:
-            self._fail(events, failure_from_event(document))
+            self._fail(events, failure_from_event(error_in(document) or document))
         return True
 
 
-def _only_text(chunk: Chunk) -> str | None:
-    """The text of a chunk that says nothing else."""
-    choices = chunk.choices
-    if not choices or len(choices) > 1 or chunk.usage is not None or chunk.error is not None:
+def _stopped_early(said: Any) -> ModelError:
+    """Groq's word for a stream that it gave up."""
+    failure = failure_from_event(said)
+    if type(failure) is ModelError:
+        failure.retryable = True
+    return failure
+
+
+def _behind_placeholder(text: str) -> dict[str, Any] | None:
+    """The arguments behind an empty object, with which some gateways begin those of every call;
+    None if that is not all there is to it."""
+    if text[:2] != "{}" or len(text) == 2:
         return None
-    choice = choices[0]
-    delta = choice.delta
-    if delta is None or choice.finish_reason is not None or choice.index or choice.usage:
-        return None
-    if (
-        type(delta.content) is not str
-        or delta.tool_calls is not None
-        or delta.reasoning_content is not None
-        or delta.reasoning is not None
-        or delta.reasoning_details is not None
-        or delta.refusal
-    ):
-        return None
-    return delta.content
+    parsed = parse_arguments(text[2:])
+    return parsed.arguments if parsed.arguments_error is None and parsed.arguments else None
+
+
+def _kept(extra: dict[str, Any] | None) -> str | None:
+    return msgspec.json.encode({"extra_content": extra}).decode() if extra else None
 
 
 def _unreadable(error: Exception, data: bytes) -> WireError:
@@ -465,18 +507,3 @@ def _unreadable(error: Exception, data: bytes) -> WireError:
         return error
     shown = data[:300].decode("utf-8", "replace")
     return WireError(f"the vendor sent what is not JSON of this dialect: {error}", raw=shown)
-
-
-def _detail_text(detail: dict[str, Any]) -> str:
-    for key in ("text", "summary"):
-        value = detail.get(key)
-        if isinstance(value, str):
-            return value
-    return ""
-
-
-def _part_text(part: Any) -> str:
-    if isinstance(part, str):
-        return part
-    text = cast("dict[str, Any]", part).get("text") if isinstance(part, dict) else None
-    return text if isinstance(text, str) else ""

@@ -180,7 +180,7 @@ def _result(result: ToolResultMessage, written: _Written, rules: MessageRules) -
         "content": "\n".join(texts),
     }
     if rules.result_name:
-        fields["name"] = result.tool_name
+        fields["name"] = result.tool_name or "unnamed"
     return fields
 
 
@@ -250,7 +250,7 @@ def _thinking_part(block: ThinkingContent) -> dict[str, Any]:
 
 
 def _tool_call(call: ToolCall, written: _Written, rules: MessageRules) -> dict[str, Any]:
-    return {
+    fields: dict[str, Any] = {
         "id": _call_id(call.id, written, rules),
         "type": "function",
         "function": {
@@ -258,6 +258,9 @@ def _tool_call(call: ToolCall, written: _Written, rules: MessageRules) -> dict[s
             "arguments": msgspec.json.encode(call.arguments).decode(),
         },
     }
+    if (call.thought_signature or "").startswith('{"extra_content":'):
+        fields |= msgspec.json.decode(call.thought_signature or "")
+    return fields
 
 
 def _call_id(own_id: str, written: _Written, rules: MessageRules) -> str:

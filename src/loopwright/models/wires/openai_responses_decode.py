@@ -33,6 +33,7 @@ from ...errors import ModelError, RequestRefused, WireError
 from ...messages import Usage
 from ...stream import AssistantMessageEvent, ReplyBuilder
 from ...stream.tool_arguments import parse_arguments
+from ..bare_errors import error_in
 from ..failures import failure_from_event, incomplete
 from ..sse import SseSplitter
 from .openai_responses_events import (
@@ -69,6 +70,12 @@ _PIECES = {
     "response.reasoning_text.delta": "reasoning",
     "response.function_call_arguments.delta": "function_call",
     "response.custom_tool_call_input.delta": "custom_tool_call",
+}
+_WHOLES = {
+    "response.output_text.done": "text",
+    "response.refusal.done": "refusal",
+    "response.reasoning_summary_text.done": "summary",
+    "response.reasoning_text.done": "reasoning",
 }
 _ENDINGS = frozenset({
     "response.completed", "response.incomplete", "response.failed", "response.cancelled",
@@ -180,12 +187,15 @@ class ResponsesDecoder:
         elif kind == "response.function_call_arguments.done":
             self._start(None, events)
             self._complete_call(delta, arguments_text(decode_event(data).arguments), events)
+        elif kind in _WHOLES:
+            event = decode_event(data)
+            self._take_rest(_WHOLES[kind], delta, event.text or event.refusal or "", events)
         elif kind == "response.content_part.done":
             self._part_done(delta, decode_event(data).part)
         elif kind in _ENDINGS:
             self._end(kind.removeprefix("response."), decode_event(data).response, events)
             return True
-        elif kind == "error" or not kind:
+        elif kind in ("error", "response.error") or not kind:
             return self._refused(data, kind, events)
         return False  # the rest repeats what items say, or tells how the vendor's tools get on
 
@@ -204,9 +214,11 @@ class ResponsesDecoder:
     def _refused(self, data: bytes, kind: str, events: list[AssistantMessageEvent]) -> bool:
         event = decode_event(data)
         error: Any = event.error
-        if error is None and kind:
+        if not error and kind:
             error = {"code": event.code, "message": event.message}
-        if error is None:
+        if not error:
+            error = error_in(msgspec.json.decode(data))
+        if not error:
             return False
         self._fail(events, failure_from_event(error))
         return True
@@ -216,6 +228,8 @@ class ResponsesDecoder:
     def _announced(
         self, raw: msgspec.Raw, delta: Delta, events: list[AssistantMessageEvent]
     ) -> None:
+        if _is_nothing(raw):
+            return
         head = decode_head(raw)
         item = self._items.add(head.type, head.id, delta.output_index)
         if head.type in CALLS:
@@ -227,6 +241,8 @@ class ResponsesDecoder:
         self, raw: msgspec.Raw, output_index: int | None, events: list[AssistantMessageEvent]
     ) -> None:
         """Close an item with its final form."""
+        if _is_nothing(raw):
+            return
         head = decode_head(raw)
         place = Delta("", None, head.id, output_index)
         item = self._items.find(place, (head.type,))
@@ -285,6 +301,27 @@ class ResponsesDecoder:
                 delta.item_id,
                 delta.content_index,
             )
+
+    def _take_rest(
+        self, piece: str, delta: Delta, whole: str, events: list[AssistantMessageEvent]
+    ) -> None:
+        """Add what is still missing of a part, now that all of it is known: some hosts send no
+        deltas, and say it nowhere else."""
+        kind = "message" if piece in ("text", "refusal") else "reasoning"
+        number = (delta.summary_index if piece == "summary" else delta.content_index) or 0
+        item = self._items.find(delta, (kind,))
+        said = ""
+        if item is not None:
+            if item.done:
+                return
+            if item.block >= 0 and item.part == (piece, number):
+                said = self._builder.draft.text(item.block)
+            elif any(known == piece for known, _ in item.blocks):
+                return  # the part is closed already
+        if len(whole) > len(said) and whole.startswith(said):
+            self._start(None, events)
+            delta.delta = whole[len(said) :]
+            self._grow(piece, delta, events)
 
     def _open_part(
         self,
@@ -423,10 +460,7 @@ class ResponsesDecoder:
         elif whole != said:
             parsed = parse_arguments(whole)
             arguments = parsed.arguments if parsed.arguments_error is None else None
-        name = call.name or item.name
-        if not name:
-            raise WireError("a tool call came without a name", raw=whole[:500] or None)
-        item.name = name
+        name = item.name = call.name or item.name
         events.append(
             builder.tool_call_end(
                 index, name=name, arguments=arguments, thought_signature=call_signature(item, call)
@@ -440,7 +474,9 @@ class ResponsesDecoder:
         state = decode_state(raw) if raw else ResponseState()
         if state.id and not self._started:
             self._start(raw, events)
-        status = state.status or ("completed" if word == "done" else word)
+        status = state.status
+        if status in (None, "in_progress", "queued"):  # a copy of what it began with
+            status = "completed" if word == "done" else word
         usage = usage_of(state.usage)
         if status == "failed" or (state.error and status != "completed"):
             said: Any = state.error or {"message": "the vendor says no more than that it failed"}
@@ -538,6 +574,10 @@ class ResponsesDecoder:
             self._end(state.status, msgspec.Raw(body), events)
         else:
             self._fail(events, failure_from_event(document))
+
+
+def _is_nothing(raw: msgspec.Raw) -> bool:
+    return not raw or bytes(raw) == b"null"
 
 
 def _unreadable(error: Exception, data: bytes) -> WireError:

@@ -6,11 +6,12 @@ struct of their own; whatever holds a whole item or the whole response stays raw
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from ...messages import Cost, Usage
+from .openai_chat_chunks import XAI_TICKS_PER_DOLLAR
 
 __all__ = [
     "Delta",
@@ -29,9 +30,6 @@ __all__ = [
     "decode_state",
     "usage_of",
 ]
-
-XAI_TICKS_PER_DOLLAR = 10_000_000_000
-"""xAI tells the cost in ticks; recorded replies at its published prices give this number."""
 
 
 class Delta(msgspec.Struct, gc=False):
@@ -53,8 +51,8 @@ class Event(msgspec.Struct):
     response: msgspec.Raw = msgspec.Raw()
     part: msgspec.Raw = msgspec.Raw()
     text: str | None = None
+    refusal: str | None = None
     arguments: Any = None
-    input: str | None = None
     error: Any = None
     code: Any = None
     message: Any = None
@@ -103,13 +101,66 @@ class ResponseState(msgspec.Struct):
     output: msgspec.Raw = msgspec.Raw()
 
 
-decode_event = msgspec.json.Decoder(Event).decode
 decode_head = msgspec.json.Decoder(ItemHead).decode
-decode_item = msgspec.json.Decoder(Item).decode
 decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 decode_state = msgspec.json.Decoder(ResponseState).decode
 
 decode_delta = msgspec.json.Decoder(Delta).decode
+_decode_event = msgspec.json.Decoder(Event).decode
+_decode_item = msgspec.json.Decoder(Item).decode
+
+
+def decode_event(data: bytes) -> Event:
+    """*data*, without the fields whose type nobody expects."""
+    try:
+        return _decode_event(data)
+    except msgspec.ValidationError:
+        return _fit(Event, _object(data))
+
+
+def decode_item(raw: msgspec.Raw) -> Item:
+    """*raw*, likewise; a text stands for a list of one part."""
+    try:
+        return _decode_item(raw)
+    except msgspec.ValidationError:
+        fields = _object(raw)
+    for name, kind in (("content", "output_text"), ("summary", "summary_text")):
+        parts = fields.get(name)
+        if isinstance(parts, str):
+            parts = [{"type": kind, "text": parts}]
+        if isinstance(parts, list):
+            fields[name] = [
+                _fit(Part, cast("dict[str, Any]", part))
+                for part in cast("list[Any]", parts)
+                if isinstance(part, dict)
+            ]
+    return _fit(Item, fields)
+
+
+_Fitted = TypeVar("_Fitted", Event, Item, Part)
+
+
+def _object(data: bytes | msgspec.Raw) -> dict[str, Any]:
+    document: Any = msgspec.json.decode(data)
+    if not isinstance(document, dict):
+        raise msgspec.ValidationError(f"expected an object, got {type(document).__name__}")
+    return cast("dict[str, Any]", document)
+
+
+def _fit(kind: type[_Fitted], fields: dict[str, Any]) -> _Fitted:
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        if field.name not in fields:
+            continue
+        value = fields[field.name]
+        if field.type is msgspec.Raw:
+            values[field.name] = msgspec.Raw(msgspec.json.encode(value))
+            continue
+        try:
+            values[field.name] = msgspec.convert(value, field.type, strict=False)
+        except msgspec.ValidationError:
+            continue
+    return kind(**values)
 
 
 def decode_leniently(data: bytes) -> Delta:
@@ -178,7 +229,8 @@ def _cost(counts: dict[str, Any]) -> Cost:
     if isinstance(cost, int | float) and not isinstance(cost, bool):
         return Cost(total=float(cost))
     ticks = _count(counts, "cost_in_usd_ticks")
-    return Cost() if ticks is None else Cost(total=ticks / XAI_TICKS_PER_DOLLAR)
+    # Some replies say 0 where it is not known.
+    return Cost(total=ticks / XAI_TICKS_PER_DOLLAR) if ticks else Cost()
 
 
 def _count(fields: Any, name: str) -> int | None:
