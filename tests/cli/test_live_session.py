@@ -547,6 +547,49 @@ async def test_a_key_that_a_tool_prints_reaches_neither_the_model_nor_the_sessio
         assert b"sk-notreal-0123456789abcdef" not in file.read_bytes()
 
 
+async def test_a_key_in_long_output_does_not_reach_its_file(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-notreal-0123456789abcdef")
+    command = 'for i in $(seq 3000); do echo "$i key=$OPENAI_API_KEY."; done'
+    live = await start([Reply(calls=[Call("bash", {"command": command})]), Reply("Ok.")])
+    live.permission_mode = "yolo"
+
+    await live.prompt("Print it often.")
+    done = await live.user_command(command, told=True).run()
+
+    (told,) = [m for m in live.messages() if isinstance(m, ToolResultMessage)]
+    for path in (told.details["fullOutputPath"], done.full_output_path):
+        kept = Path(str(path)).read_text()
+        assert kept.count("key=[OPENAI_API_KEY, not shown].") == 3000
+        assert "sk-notreal" not in kept
+    assert "sk-notreal" not in done.output
+
+
+async def test_what_the_model_is_told_of_and_what_the_settings_name_may_be_read_unasked(
+    start: Start, project: Path
+) -> None:
+    books = project.parent / "books"
+    books.mkdir()
+    (books / "a.txt").write_text("far away\n")
+    config = Path.home().parent / "xdg_config_home" / "loopwright"
+    config.mkdir()
+    (config / "settings.toml").write_text(
+        f'[permissions]\nreadable = ["{books}"]\nallow = ["bash(seq:*)"]\n'
+    )
+    live = await start([Reply(calls=[Call("bash", {"command": "seq 20000"})]), Reply("Ok.")])
+    await live.prompt("Count.")
+    (told,) = [m for m in live.messages() if isinstance(m, ToolResultMessage)]
+    kept = told.details["fullOutputPath"]
+
+    decide = live.bench.policy.decide
+
+    assert decide("read", {"path": kept}).effect == "allow"
+    assert decide("ls", {"path": str(Path(kept).parent)}).effect == "ask"
+    assert decide("read", {"path": str(books / "a.txt")}).effect == "allow"
+    assert decide("write", {"path": str(books / "a.txt")}).effect == "ask"
+
+
 @pytest.mark.parametrize("agent", [None, "brought.py:agent"])
 async def test_keys_of_models_toml_are_kept_out_as_well(
     project: Path, monkeypatch: pytest.MonkeyPatch, agent: str | None

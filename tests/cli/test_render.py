@@ -129,6 +129,23 @@ def test_every_control_character_but_tab_and_newline_becomes_visible() -> None:
     assert [c for c in made if not c.isprintable()] == ["\t", "\n"]
 
 
+def test_what_nobody_can_see_becomes_visible() -> None:
+    assert visible("rm\u200b \u202ex\ufeff a\u00adb \u3164 \U000e0041") == (
+        "rm\\u200b \\u202ex\\ufeff a\\u00adb \\u3164 \\U000e0041"
+    )
+    assert visible("\u2066\u2069\u2060\uffa0\U000e0100").isascii()
+
+
+def test_marks_that_people_write_with_stay() -> None:
+    for text in (
+        "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\U0001f469\u200d\U0001f4bb",
+        "\u2764\ufe0f",
+        "\u200fx",
+    ):
+        assert visible(text) == text
+
+
 def test_lines_of_another_system_stay_lines() -> None:
     assert visible("a\r\nb\tc\n") == "a\nb\tc\n"
 

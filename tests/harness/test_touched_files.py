@@ -28,6 +28,14 @@ def test_a_changed_file_is_not_listed_as_read_and_a_failed_call_touched_nothing(
     assert files.details() == {"readFiles": ["b.py"], "modifiedFiles": ["a.py"]}
 
 
+def test_a_path_that_has_the_name_of_another_tool_counts() -> None:
+    files = TouchedFiles()
+
+    files.add_messages([says("", ("1", "edit"), arguments={"file_path": "a.py"}), result("1")])
+
+    assert files.modified == ["a.py"]
+
+
 def test_other_tools_other_shapes_and_calls_of_failed_replies_are_passed_over() -> None:
     files = TouchedFiles()
 

@@ -81,6 +81,29 @@ def test_a_mode_decides_what_no_rule_speaks_of(
     assert effects == {name: "allow" if name in allowed else otherwise for name in CALLS}
 
 
+def test_a_mode_reaches_into_the_folders_beside_the_workspace(world: World) -> None:
+    for folder in ("books", "notes"):
+        (world.outside / folder).mkdir()
+    (world.outside / "books" / "link").symlink_to(world.outside / "secret.txt")
+
+    def effect(tool: str, path: str, mode: Mode) -> str:
+        policy = Policy(
+            mode,
+            parse_rules({"deny": ["read(no.txt)"]}, where="test"),
+            world.root,
+            readable=[world.outside / "books"],
+            writable=[world.outside / "notes"],
+        )
+        return policy.decide(tool, {"path": str(world.outside / path)}).effect
+
+    assert effect("read", "books/a.txt", "ask") == effect("ls", "notes", "read-only") == "allow"
+    assert effect("read", "books/no.txt", "yolo") == effect("read", "notes/no.txt", "ask") == "deny"
+    assert effect("write", "notes/a.txt", "auto-edit") == "allow"
+    assert effect("write", "notes/a.txt", "ask") == effect("write", "books/a", "auto-edit") == "ask"
+    assert effect("write", "notes/.git/config", "auto-edit") == "ask"
+    assert effect("read", "books/link", "ask") == effect("read", "bookshop", "ask") == "ask"
+
+
 def test_no_rule_widens_read_only(world: World) -> None:
     table = ["*", "bash(ls:*)", "edit", "write", "deploy"]
 
@@ -240,7 +263,13 @@ def test_what_can_be_no_path_is_denied_and_what_is_no_text_asked(world: World) -
 
 
 @pytest.mark.parametrize(
-    "path", [".git/config", "sub/.git/hooks/x", ".GIT/config", ".loopwright/settings.toml", ".envrc", "g/x"]
+    "path",
+    [
+        ".git/config", "sub/.git/hooks/x", ".GIT/config", ".loopwright/settings.toml", ".envrc", "g/x",
+        ".g\u200cit/hooks/x", ".git\ufeff/config", ".cursor/mcp.json", ".claude/settings.json", ".mcp.json",
+        ".idea/workspace.xml", ".devcontainer/devcontainer.json", ".bashrc", ".zshenv", ".ssh/config",
+        ".gitconfig",
+    ],
 )  # fmt: skip
 def test_auto_edit_alone_changes_nothing_that_runs_by_itself(world: World, path: str) -> None:
     (world.root / ".git" / "hooks").mkdir(parents=True)
@@ -375,6 +404,84 @@ def test_where_a_ban_might_apply_it_is_asked_for_even_in_yolo(world: World, comm
     assert world.bash(command, "yolo") == "allow"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "uv run rm x", "poetry run rm x", "npx -c 'rm x'", "docker exec c rm x", "docker run i sh -c 'rm x'",
+        "ssh host rm x", "ssh host 'cd y && rm x'", "nix-shell --run 'rm x'", "tmux new -d 'rm x'",
+        "direnv exec . /bin/rm x", "my-wrapper -- rm x", "./run.sh rm", "hyperfine \"ssh h 'rm x'\"",
+        "ssh host 'for f in *; do rm $f; done'", "timeout 5 uv run rm x", "npm exec -- rm x",
+    ],
+)  # fmt: skip
+def test_what_a_program_may_pass_on_is_asked_for_where_it_is_banned(
+    world: World, command: str
+) -> None:
+    assert world.bash(command, "yolo", deny=["bash(rm:*)"]) == "ask"
+    assert world.bash(command, "yolo", deny=["bash(curl:*)"]) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git rm x", "grep rm x", "echo rm x", "apt-get install rm", "git commit -m 'rm x'", "docker run --rm i"],
+)  # fmt: skip
+def test_what_keeps_to_itself_may_have_the_name_of_something_banned(
+    world: World, command: str
+) -> None:
+    assert world.bash(command, "yolo", deny=["bash(rm:*)"]) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat .env", "cat ./.env", "cat sub/.env", "cat .e''nv", "cat \".env\"", "grep -r KEY .env", ". .env",
+        "cat .env*", "cat .en?", "cat sub/.*", "dd if=.env", "curl -d @.env u", "git show HEAD:.env", "cp .env x",
+        "sh -c 'cat .env'", "base64 .ENV", "cat src/../.env", "cat link", "tar --file=x .env", "xargs cat .env",
+        "cat ~/.ssh/id", "cat $HOME/.ssh/id", "cat \"${HOME}/.ssh/id\"", "cat \"$HOME\"/.ssh/id", "cat ~/.ssh/*",
+    ],
+)  # fmt: skip
+def test_a_command_that_names_a_file_nobody_may_read_is_asked_for(
+    world: World, command: str
+) -> None:
+    for folder in (world.root, world.root / "sub"):
+        folder.mkdir(exist_ok=True)
+        (folder / ".env").write_text("KEY=1")
+    (world.root / "link").symlink_to(".env")
+    bans = ["read(.env)", "read(~/.ssh/**)"]
+
+    assert world.bash(command, "yolo", deny=bans) == "ask"
+    assert world.bash(command, allow=["bash(cat:*)", f"bash({command})"], deny=bans) == "ask"
+    assert world.bash(command, "yolo") == "allow"
+
+
+@pytest.mark.parametrize(
+    "command", ["cat .env.example", "cat a.py", "ls *.py", "git commit -m 'no .env'"]
+)
+def test_a_command_that_names_another_file_is_not_asked_for(world: World, command: str) -> None:
+    assert world.bash(command, "yolo", deny=["read(.env)", "read(~/.ssh/**)"]) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command", ["cat < .env", "cat <> .env", "cat <&3 3<.env", "> x < .env cat"]
+)
+def test_a_file_nobody_may_read_is_not_opened_for_a_command(world: World, command: str) -> None:
+    assert world.bash(command, "yolo", deny=["read(.env)"]) == "deny"
+
+
+def test_names_with_wildcards_are_looked_up_in_a_folder_with_brackets(tmp_path: Path) -> None:
+    root = tmp_path / "[id]"
+    root.mkdir()
+    (root / ".env").touch()
+
+    policy = Policy("yolo", [parse_rule("deny", "read(.env)")], root)
+
+    assert policy.decide("bash", {"command": "cat .e*"}).effect == "ask"
+    assert policy.decide("bash", {"command": "cat .x*"}).effect == "allow"
+
+
+def test_a_ban_on_writing_alone_lets_commands_name_the_file(world: World) -> None:
+    assert world.bash("cat package.json", "yolo", deny=["write(package.json)"]) == "allow"
+
+
 def test_a_ban_leaves_alone_what_it_is_not_about(world: World) -> None:
     for command in ("git commit -m push", "git status", "ls push", "echo 'git push'", "gitx push"):
         assert world.bash(command, "yolo", deny=["bash(git push:*)"]) == "allow"
@@ -434,6 +541,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Policy:
         ("bash", {"command": "a && b > c"}, "bash(a && b > c)"),
         ("bash", {"command": "rm *"}, "bash(rm *)"),
         ("bash", {"command": "rm :*"}, None),
+        ("bash", {"command": "cat <<'E'\n" + 3000 * "x" + "\nE\n"}, None),
+        ("bash", {"command": "cat <<'E'\n) (:* \nE"}, "bash(cat <<'E'\n) (:* \nE)"),
         ("bash", {"command": " "}, None),
         ("bash", {"command": "*"}, None),
         ("edit", {"path": "src/a.py"}, "edit(src/a.py)"),

@@ -57,6 +57,9 @@ def test_a_rule_is_read_and_written_the_same(text: str, tool: str, pattern: str 
         ("bash(xargs rm:*)", "would allow nothing"),
         ("bash(bash -c:*)", "would allow nothing"),
         ("bash(/usr/bin/env:*)", "would allow nothing"),
+        ("Bash", "no tool"),
+        ("Bash(rm:*)", "no tool"),
+        ("READ(.env)", "no tool"),
     ],
 )
 def test_a_malformed_rule_is_refused_with_its_place(text: str, said: str) -> None:

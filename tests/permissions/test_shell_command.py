@@ -62,7 +62,7 @@ def test_the_commands_of_a_line(line: str, expected: list[str]) -> None:
         ("a > f", [("write", "f")]),
         ("a >> f 2> 'g h'", [("write", "f"), ("write", "g h")]),
         ("a &> f", [("write", "f")]),
-        ("a >| f <> g", [("write", "f"), ("write", "g")]),
+        ("a >| f <> g", [("write", "f"), ("read", "g"), ("write", "g")]),
         ("a < f <<< x", [("read", "f")]),
         ("a > $f", [("write", None)]),
         ("a > *.py", [("write", None)]),
@@ -132,6 +132,11 @@ def test_what_is_not_understood_is_said_to_be_unclear(line: str) -> None:
         "X=1; git status", "IFS=x git status", "BASH_ENV=evil git", "$X status", "g*t status", "~/evil",
         "{git,status}", "`evil` status", "g$(evil)t", "go test -exec evil", "man -P evil x",
         "rsync -e evil a b", "ssh -oProxyCommand=evil x", "split --filter=evil x", "zip -TT evil x y",
+        "ssh -I evil.so x", "ssh-keygen -D evil.so", "wget --use-askpass=evil x", "wget -e use_askpass=evil x",
+        "man -C evil x", "ack --pager=evil x", "git merge-index evil -a", "git remote-ext x 'evil y'",
+        "git web--browse x", "ld.so ./evil", "/lib64/ld-linux-x86-64.so.2 ./evil", "gtimeout 5 evil",
+        "toybox sh", "sort -o x y", "sort --outp=x y", "sort -uo x y", "uniq x y", "uniq -f 1 x y", "uniq $x",
+        "xxd -r x y", "tree -o x", "file -C -m x",
     ],
 )  # fmt: skip
 def test_what_may_start_something_else_is_unclear(line: str) -> None:
@@ -148,6 +153,13 @@ def test_what_may_start_something_else_is_unclear(line: str) -> None:
     ],
 )  # fmt: skip
 def test_everyday_commands_are_clear(line: str) -> None:
+    assert is_clear(parse_command_line(line))
+
+
+@pytest.mark.parametrize(
+    "line", ["uniq -f 1 x", "uniq -c", "xxd -l 16 x", "sort -k 2 x", "tree -L 2"]
+)
+def test_what_reads_one_file_is_clear(line: str) -> None:
     assert is_clear(parse_command_line(line))
 
 

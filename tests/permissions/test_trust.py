@@ -177,6 +177,46 @@ def test_a_trusted_folder_that_everybody_may_write_to_is_trusted_no_more(world: 
     assert not world.trust.is_trusted(world.project)
 
 
+@pytest.mark.parametrize("name", ["settings.toml", "extensions", "extensions/mine.py"])
+def test_orders_that_others_can_write_are_not_trusted(world: World, name: str) -> None:
+    shared = world.base / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    order = world.project / ".loopwright" / name
+    order.parent.mkdir(parents=True)
+    order.symlink_to(shared / "not-there-yet")
+
+    with pytest.raises(ConfigurationError, match="somebody else's to write"):
+        world.trust.trust(world.project)
+
+    order.unlink()
+    world.trust.trust(world.project)
+    assert world.trust.is_trusted(world.project)
+    order.symlink_to(shared / "not-there-yet")
+    assert not world.trust.is_trusted(world.project)
+
+
+def test_a_project_whose_orders_everybody_may_write_is_not_trusted(world: World) -> None:
+    order = world.project / ".loopwright" / "settings.toml"
+    order.parent.mkdir()
+    order.touch()
+    world.trust.trust(world.project)
+
+    order.chmod(0o666)
+
+    assert not world.trust.is_trusted(world.project)
+
+
+def test_a_link_to_a_file_of_the_users_own_is_trusted(world: World) -> None:
+    (world.home / "mine.toml").touch()
+    (world.project / ".loopwright").mkdir()
+    (world.project / ".loopwright" / "settings.toml").symlink_to(world.home / "mine.toml")
+
+    world.trust.trust(world.project)
+
+    assert world.trust.is_trusted(world.project)
+
+
 def test_a_trusted_folder_that_is_gone_is_not_trusted(world: World) -> None:
     world.trust.trust(world.project / "sub")
     (world.project / "sub").rmdir()

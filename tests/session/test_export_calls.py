@@ -231,6 +231,19 @@ def test_arguments_that_have_no_place_of_their_own_are_not_lost() -> None:
     assert [part.kind for part in bash.parts] == ["command", "json", "text"]
 
 
+def test_a_call_in_the_words_of_another_tool_is_shown_like_one_in_ours() -> None:
+    edits = [{"old_string": "x", "new_string": "y"}]
+
+    ours = shown("edit", {"path": "a", "edits": [{"oldText": "x", "newText": "y"}]}, "done")
+    edit = shown("edit", {"file_path": "a", "edits": edits}, "done")
+    read = shown("read", {"filename": "a", "start_line": 3, "max_lines": 2}, "x")
+
+    assert (edit.what, parts_of(edit)) == (ours.what, parts_of(ours))
+    assert parts_of(edit)[0] == ("diff", "-x\n+y")
+    assert read.what == "a:3-4"
+    assert edits == [{"old_string": "x", "new_string": "y"}]
+
+
 def test_what_a_changing_tool_says_in_more_than_one_line_is_shown() -> None:
     arguments = {"path": "a", "content": "x"}
 

@@ -26,6 +26,7 @@ from loopwright import Agent, AgentToolResult
 from loopwright.errors import ToolError
 from loopwright.loop.tool import AgentTool, ToolContext
 from loopwright.messages import ToolResultMessage
+from loopwright.permissions import Policy, parse_rule
 from loopwright.signals import AbortController, AbortSignal
 from loopwright.testing import Call, Reply, ScriptedModel
 from loopwright.tools import coding_tools
@@ -112,6 +113,15 @@ async def test_a_command_that_is_killed_says_by_which_signal(bash: AgentTool[Any
 
     assert result.is_error
     assert result.text == "before\n\n[Ended by the signal SIGKILL]"
+
+
+async def test_a_program_that_was_killed_under_the_shell_is_told(
+    bash: AgentTool[Any, Any],
+) -> None:
+    result = await run(bash, "sh -c 'kill -9 $$'; exit $?")
+
+    assert "[Exit code 137, as after the signal SIGKILL]" in result.text
+    assert "[Exit code 200]" in (await run(bash, "exit 200")).text
 
 
 async def test_a_silent_command_says_so(bash: AgentTool[Any, Any]) -> None:
@@ -344,6 +354,47 @@ def test_old_files_are_removed_by_whoever_makes_a_new_one(tmp_path: Path) -> Non
     assert kept == {young.name, new.name, str(tmp_path / "notes.txt")}
 
 
+def test_a_folder_that_was_replaced_meanwhile_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    files = OutputFiles()
+    first = files.folder
+
+    files.create().close()
+    shutil.rmtree(first)
+    os.mkdir(first)
+    os.chmod(first, 0o777)
+    with files.create() as made:
+        other = os.path.dirname(made.name)
+
+    assert os.listdir(first) == []
+    assert other != first
+    assert os.stat(other).st_mode & 0o077 == 0
+
+
+def test_without_any_folder_for_temporary_files_there_is_still_a_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", nowhere)
+
+    assert OutputFiles().folder == f"/tmp/loopwright-output-{os.getuid()}"
+
+
+def test_a_rule_may_name_the_files_and_not_their_folder(tmp_path: Path) -> None:
+    files = OutputFiles(tmp_path / "outputs")
+    with files.create() as made:
+        policy = Policy("ask", [parse_rule("allow", f"read({files.pattern})")], tmp_path / "work")
+
+    assert policy.decide("read", {"path": made.name}).effect == "allow"
+    assert policy.decide("grep", {"pattern": "x", "path": made.name}).effect == "allow"
+    for path in (files.folder, f"{files.folder}/output-x", f"{made.name}/../../other.txt"):
+        assert policy.decide("ls", {"path": path}).effect == "ask"
+
+
 def test_a_folder_that_somebody_else_prepared_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,6 +466,25 @@ async def test_a_timeout_ends_the_whole_group_and_keeps_the_output(
     assert time.monotonic() - started < 5
     assert result.is_error
     assert result.text.startswith("before\n\n[Stopped: the command ran ")
+    assert result.details["timedOut"]
+    assert not working_in(root)
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    "command",
+    [
+        "timeout 300 sleep 50; echo",
+        "set -m; sleep 50 & wait",
+        "setsid sleep 50; sleep 50",
+        "setsid -w sh -c 'trap \"\" TERM; while :; do sleep 0.1; done'; echo",
+    ],
+)
+async def test_what_made_a_group_of_its_own_is_ended_as_well(
+    bash: AgentTool[Any, Any], root: Path, command: str
+) -> None:
+    result = await run(bash, command, 0.5)
+
     assert result.details["timedOut"]
     assert not working_in(root)
 
@@ -520,6 +590,21 @@ async def test_what_is_left_running_is_named_and_can_be_ended(
     assert not ended.is_error
 
 
+@needs_proc
+async def test_every_group_that_is_left_running_is_named(
+    bash: AgentTool[Any, Any], root: Path
+) -> None:
+    quiet = "> /dev/null 2>&1 &"
+
+    result = await run(bash, f"set -m; sleep 50 {quiet} sleep 50 {quiet} echo started")
+
+    said = result.text.partition("To end them: ")[2].removesuffix("]")
+    assert result.text.startswith("started\n\n[Still running in the background: process groups ")
+    assert result.details["backgroundGroup"]
+    assert not (await run(bash, said)).is_error
+    await until(lambda: not working_in(root))
+
+
 async def test_output_of_a_helper_that_outlives_the_shell_is_not_lost(
     bash: AgentTool[Any, Any],
 ) -> None:
@@ -569,6 +654,65 @@ def test_signal_numbers_without_a_name_are_shown_as_they_are() -> None:
 
     assert _exit_notice(-int(signal.SIGTERM)) == "Ended by the signal SIGTERM"
     assert _exit_notice(-250) == "Ended by signal 250"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+async def test_no_editor_is_opened(root: Path) -> None:
+    base = dict(os.environ) | dict.fromkeys(
+        ["EDITOR", "GIT_EDITOR", "VISUAL"], "touch opened; sleep 9"
+    )
+    bash = bash_tool(LocalWorkspace(root), environment=command_environment(base))
+
+    begun = await run(
+        bash, "git init -q . && git config user.name a && git config user.email a@example.org"
+    )
+    empty = await run(bash, "git commit --allow-empty")
+    made = await run(
+        bash, "git commit -q --allow-empty -m first && git commit --amend --allow-empty"
+    )
+
+    assert not begun.is_error
+    assert "empty commit message" in empty.text
+    assert not made.is_error
+    assert not (root / "opened").exists()
+
+
+def test_cd_goes_where_it_says_and_text_is_utf8() -> None:
+    assert "CDPATH" not in command_environment({"CDPATH": "/srv"})
+    for spoken in (
+        {},
+        {"LANG": "C"},
+        {"LANG": "de_DE.UTF-8"},
+        {"LANG": "zh_CN.GBK", "LC_ALL": "C.utf8"},
+    ):
+        assert command_environment(spoken).get("LC_ALL") == spoken.get("LC_ALL")
+    for other in ({"LANG": "zh_CN.GBK"}, {"LC_CTYPE": "ja_JP.SJIS"}, {"LC_ALL": "de_DE"}):
+        assert command_environment(other)["LC_ALL"].endswith("UTF-8")
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 100])
+def test_what_output_goes_through_is_shown_and_kept(files: OutputFiles, size: int) -> None:
+    class Shout:
+        """Holds one character back, as what looks for words would."""
+
+        held = ""
+
+        def __call__(self, text: str, *, final: bool) -> str:
+            text = self.held + text
+            self.held = "" if final else text[-1:]
+            return text[: len(text) - len(self.held)].upper()
+
+    output = ProcessOutput(files, max_bytes=40, clean=Shout)
+    data = b"".join(b"line %d\n" % number for number in range(20))
+
+    for at in range(0, len(data), size):
+        output.feed(data[at : at + size])
+    output.feed(b"", final=True)
+    asyncio.run(output.close())
+
+    assert output.path is not None
+    assert Path(output.path).read_bytes() == data.upper()
+    assert output.shown().text == "LINE 15\nLINE 16\nLINE 17\nLINE 18\nLINE 19"
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

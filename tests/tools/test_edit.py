@@ -70,6 +70,13 @@ def test_the_schema_is_the_one_models_know() -> None:
         {"edits": {"oldText": "a", "newText": "b"}},
         {"edits": '{"oldText": "a", "newText": "b"}'},
         {"edits": [], "oldText": "a", "newText": "b"},
+        {"edits": [{"oldText": "a", "newText": "b"}], "oldText": "", "newText": ""},
+        {"edits": ['{"oldText": "a", "newText": "b"}']},
+        {"old_string": "a", "new_string": "b"},
+        {"oldString": "a", "newString": "b"},
+        {"old_str": "a", "new_str": "b"},
+        {"edits": [{"old_text": "a", "new_text": "b"}]},
+        {"edits": '[{"old_string": "a", "new_string": "b"}]'},
     ],
 )
 async def test_older_forms_of_the_arguments_are_taken(args: dict[str, Any]) -> None:
@@ -78,6 +85,21 @@ async def test_older_forms_of_the_arguments_are_taken(args: dict[str, Any]) -> N
     await call(edit_tool(workspace), path="f", **args)
 
     assert workspace.files["f"] == b"b"
+
+
+async def test_edits_as_text_may_have_bare_line_breaks() -> None:
+    workspace = MemoryWorkspace({"f": "a\nb"})
+
+    await call(edit_tool(workspace), path="f", edits='[{"oldText": "a\nb", "newText": "c\td"}]')
+
+    assert workspace.files["f"] == b"c\td"
+
+
+async def test_an_empty_old_text_for_a_file_that_is_not_there_points_to_write() -> None:
+    edit = edit_tool(MemoryWorkspace())
+
+    assert "use write to make a file" in await refusal(edit, path="new", oldText="", newText="x")
+    assert "leads out" in await refusal(edit, path="../new", oldText="", newText="x")
 
 
 @pytest.mark.parametrize(
@@ -140,8 +162,54 @@ def test_who_repeats_an_edit_is_told_that_it_was_made() -> None:
     assert "was this edit made already?" in refused(b"limit = 600\n", ("limit = 5", "limit = 600"))
 
 
-def test_where_only_the_first_line_matches_its_number_is_told() -> None:
-    assert "Its first line is on line 2" in refused(b"a\ndef f():\n    x\n", ("def f():\n  x", "y"))
+def test_where_only_the_beginning_matches_the_line_that_differs_is_shown() -> None:
+    told = refused(b"def f():\n    z\ndef f():\n    x\n    w\n", ("def f():\n    x\n    y", "y"))
+
+    assert "Its first line is on line 3" in told
+    assert "line 5 is '    w', not '    y'" in told
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "words"),
+    [
+        ("a\n\tx = 1\n", "    x = 1", "line 2 is '\\tx = 1', not '    x = 1'"),
+        ("f(a,  b)\n", "f(a, b)", "line 1 is 'f(a,  b)'"),
+        ("if x:\n  y\n\nz\n", "if x:\n    y\n\nz\n", "line 2 is '  y'"),
+        ("\tx\n  x\n", "    x", "occurs more than once"),
+        ("a\n\tb\n", "a\\n\\tb", "It has escapes"),
+        ('say "hi"\n', 'say \\"hi\\"', "It has escapes"),
+        ("def f():\n    x\n", "1\tdef f():\n2\t    x", "begin with numbers"),
+        ("def f():\n    x\n", "  1  def f():\n  2      x", "begin with numbers"),
+        ("def f():\n    x\n", "10: def f():\n11:     x", "begin with numbers"),
+        ("def f():\n    x\n", "   10\u2192def f():\n   11\u2192    x\n", "begin with numbers"),
+        ("def f():\n    x\n", "7 | def f():\n8 |     x", "begin with numbers"),
+        ("def f():\n    x\n", "a.py:10: def f():\na.py-11-     x", "begin with numbers"),
+        ("a\nb", "a\nb\nc\n", "the file ends before line 3"),
+        ("b\nc\n", "\nb\n", "Without the empty lines around it, it is on line 1"),
+        ("a\rb\rc\r", "a\nb", "carriage return alone"),
+    ],
+)
+def test_the_usual_slips_are_named_and_nothing_is_changed(file: str, old: str, words: str) -> None:
+    assert words in refused(file.encode(), (old, "new"))
+
+
+def test_text_that_really_has_numbers_and_backslashes_is_found_as_it_is() -> None:
+    assert edited(b"1: a\n2: b\n", ("1: a\n2: b", "x")) == b"x\n"
+    assert edited(b"print('a\\n')\n", ("'a\\n'", "'b\\n'")) == b"print('b\\n')\n"
+
+
+def test_signs_that_mean_something_elsewhere_are_put_in_as_they_are() -> None:
+    new = "$& $1 $$ $` $' \\1 \\g<0> \\n %s {0}"
+
+    assert edited(b"a x b", ("x", new)) == f"a {new} b".encode()
+
+
+def test_a_line_feed_that_the_last_line_lacks_is_neither_asked_for_nor_added() -> None:
+    assert edited(b"a\nlast", ("last\n", "LAST\n")) == b"a\nLAST"
+    assert edited(b"a\r\nlast", ("a\nlast\n", "b\nLAST\n")) == b"b\r\nLAST"
+    assert edited(b"a\nlast", ("last\n", "LAST")) == b"a\nLAST"
+    assert "no change" in refused(b"a\nlast", ("last\n", "last"))
+    assert "not found" in refused(b"a\nlast\n", ("last\n\n", "x"))
 
 
 # -- forgiving ---------------------------------------------------------------------------------
@@ -157,6 +225,10 @@ def test_where_only_the_first_line_matches_its_number_is_told() -> None:
         ("\uff21\u2460\ufb01", "A1fi"),
         ("cafe\u0301", "caf\u00e9"),
         ("foo  \t\nbar", "foo\nbar"),
+        ("a\u200bb", "ab"),
+        ("so\u00adft", "soft"),
+        ("warn \u26a0\ufe0f now", "warn \u26a0 now"),
+        ("warn \u26a0 now", "warn \u26a0\ufe0f now"),
         ("foo\nbar", "foo  \nbar"),
         ("it's", "it\u2019s"),
         (unicodedata.normalize("NFD", "\ud55c\uae00"), "\ud55c\uae00"),

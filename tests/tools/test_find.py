@@ -97,9 +97,13 @@ async def test_names_too_long_for_one_result_are_cut_between_lines(tmp_path: Pat
 
 @pytest.mark.usefixtures("engine")
 async def test_a_name_cannot_forge_a_line_or_move_the_cursor(tmp_path: Path) -> None:
-    plant(tmp_path, {"a\x1b[2Jb.txt": "", os.fsdecode(b"bad\xff.txt"): ""})
+    plant(tmp_path, {"a\x1b[2Jb.txt": "", "a\nc.txt": "", os.fsdecode(b"bad\xff.txt"): ""})
 
-    assert await find(tmp_path, "*.txt") == ["ab.txt", "bad\ufffd.txt"]
+    assert await find(tmp_path, "*.txt") == [
+        "a\\x0ac.txt",
+        "a\\x1b[2Jb.txt",
+        "bad\ufffd.txt",
+    ]
 
 
 async def test_a_file_is_no_place_to_look_in(tmp_path: Path) -> None:

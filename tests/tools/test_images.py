@@ -141,6 +141,22 @@ def test_a_bmp_is_converted() -> None:
     assert image_of(show(made("BMP", (40, 20))))[1].size == (40, 20)
 
 
+def test_sixteen_bits_a_pixel_keep_their_shades_when_scaled_down() -> None:
+    wide = Image.new("I;16", (2560, 2))
+    for column in range(2560):
+        for row in range(2):
+            wide.putpixel((column, row), column * 25)
+    buffer = io.BytesIO()
+    wide.save(buffer, "PNG")
+
+    _, picture = image_of(show(buffer.getvalue()))
+
+    shades = [picture.convert("L").getpixel((column, 0)) for column in range(0, 2000, 200)]
+    assert shades == sorted(set(shades))
+    assert shades[0] < 10
+    assert 200 < shades[-1] < 240
+
+
 @pytest.mark.parametrize("data", [made("BMP", (40, 20)), made("PNG", (2001, 1))])
 def test_without_pillow_what_does_not_fit_is_explained(
     data: bytes, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import re
+import shlex
 import time
 import tracemalloc
 from pathlib import Path
@@ -135,7 +136,14 @@ async def test_bytes_that_are_no_utf_8_do_not_grow_over_the_limit() -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"\x7fELF\0\0", "binary file"), ("text".encode("utf-16"), "UTF-16")],
+    [
+        (b"\x7fELF\0\0", "binary file"),
+        ("text".encode("utf-16"), "UTF-16"),
+        ("text".encode("utf-32"), "UTF-32"),
+        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\nstream\n", "pdftotext -layout f -"),
+        (bytes(range(1, 256)) * 40, "binary file"),  # packed or encrypted, without a NUL
+        (b"\x1f\x8b\x08\x01\x02\x03\xff\xfe\xfd", "binary file"),
+    ],
 )
 async def test_what_is_no_text_is_refused_with_advice(content: bytes, words: str) -> None:
     tool = read_tool(MemoryWorkspace({"f": content}))
@@ -144,6 +152,38 @@ async def test_what_is_no_text_is_refused_with_advice(content: bytes, words: str
 
     assert words in refused
     assert "hint:" in refused
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "caf\u00e9 na\u00efve \u2013 \u20ac\n".encode("cp1252") * 400,
+        "\u540d\u5b57\uff1a\u6d4b\u8bd5\n".encode("gbk") * 400,
+        "\u65e5\u672c\u8a9e\u306e\u6587\n".encode("shift-jis") * 400,
+        "\u65e5\u672c\u8a9e\n".encode("iso2022-jp") * 400,
+        "\u043f\u0440\u0438\u0432\u0435\u0442\n".encode("koi8-r") * 400,
+        b"\x1b[31mred\x1b[0m caf\xe9\n" * 400,
+        b"%PDF-1.4 is how it begins\n",
+        b"a\x01b\x02c \x1f\x1e\n" * 400,
+    ],
+)
+async def test_text_of_any_old_encoding_is_no_binary_file(content: bytes) -> None:
+    shown = await told(content)
+
+    assert shown.count("\n") >= content[:40000].count(b"\n")
+
+
+async def test_a_command_in_a_hint_may_be_run_whatever_the_name_of_the_file() -> None:
+    utf16 = "x".encode("utf-16")
+    tool = read_tool(MemoryWorkspace({"a;reboot": utf16, "-f": utf16, "it's": utf16}))
+
+    assert "UTF-8 'a;reboot'" in await refusal(tool, path="a;reboot")
+    assert "UTF-8 ./-f" in await refusal(tool, path="-f")
+    assert shlex.split((await refusal(tool, path="it's")).splitlines()[-1])[-1] == "it's"
+
+
+async def test_line_zero_is_the_first_one() -> None:
+    assert await told("a\nb\n", offset=0) == "a\nb\n"
 
 
 async def test_nul_further_on_is_shown_as_a_replacement() -> None:
@@ -155,7 +195,7 @@ async def test_wrong_paths_and_numbers_are_refused_in_words() -> None:
 
     assert "did you mean 'src/main.py'?" in await refusal(tool, path="src/man.py")
     assert "use ls" in await refusal(tool, path="src")
-    assert "at least 1" in await refusal(tool, path="src/main.py", offset=0)
+    assert "at least 1" in await refusal(tool, path="src/main.py", offset=-1)
     assert "at least 1" in await refusal(tool, path="src/main.py", limit=-1)
     assert "path is empty" in await refusal(tool, path="")
 

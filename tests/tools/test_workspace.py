@@ -524,6 +524,29 @@ async def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
             await put(workspace, "pipe", b"")
 
 
+async def test_whoever_waits_to_write_to_a_pipe_is_not_told_to_begin(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    begun = threading.Event()
+
+    def write() -> None:
+        with pipe.open("wb"):
+            begun.set()
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    for _ in range(5):
+        with pytest.raises(ToolError, match="pipe"):
+            await content(LocalWorkspace(tmp_path), "pipe")
+    told = begun.is_set()
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # now it may end
+    writer.join(10)
+    os.close(reading)
+
+    assert not told
+    assert begun.is_set()
+
+
 async def test_mode_and_attributes_stay_and_nothing_is_left_beside(tmp_path: Path) -> None:
     file = tmp_path / "run.sh"
     file.write_text("1")

@@ -44,10 +44,15 @@ _RICH_STYLES: dict[Style, str] = {
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 # What reorders a line, so that a command can look like another one (CVE-2021-42574), what only some
-# programs hold for the end of a line, what cannot be encoded, and tags, which nobody can see. The
-# marks U+200E, U+200F and U+061C stay: they put no text anywhere else, and right-to-left texts use
-# them.
-_HIDDEN = re.compile("[\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff\U000e0000-\U000e007f]")
+# programs hold for the end of a line, what cannot be encoded, and what nobody can see: blanks
+# without width, fillers, tags, the selectors that carry text behind an emoji. Marks that people
+# write with stay: U+200E, U+200F and U+061C put no text anywhere else, U+200C and U+200D join
+# letters and emoji, U+FE00 to U+FE0F choose how one looks.
+_HIDDEN = re.compile(
+    "[\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff"
+    "\u00ad\u115f\u1160\u180e\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\U000e0000-\U000e0fff]"
+)
 
 
 class Piece(NamedTuple):

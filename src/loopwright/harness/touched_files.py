@@ -65,7 +65,10 @@ class TouchedFiles:
 
     def _add_call(self, call: ToolCall) -> None:
         if call.name in READING or call.name in CHANGING:
-            self._touch(call.arguments.get("path"), call.name in CHANGING)
+            from ..tools.argument_names import in_our_words  # its package brings all the tools
+
+            arguments = in_our_words(call.name, call.arguments)
+            self._touch(arguments.get("path"), call.name in CHANGING)
 
     def _touch(self, path: Any, changed: bool) -> None:
         if isinstance(path, str) and path.strip():

@@ -36,6 +36,8 @@ class Command:
     """Why no pattern may allow it. Empty: it is what it looks like."""
     bare: bool = True
     """Nothing is assigned before it."""
+    names: tuple[str, ...] = ()
+    """What it is given that may be the name of a file, `~` and `*` as they stand there."""
 
 
 @dataclass(frozen=True, slots=True)

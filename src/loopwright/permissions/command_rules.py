@@ -3,7 +3,7 @@
 `git status:*` is these words and any others behind them; anything else is exactly that command.
 An allowance must fit to the letter, and never fits what is unclear. A ban reaches further: it sees
 through a path before the name and through programs that start others, and says "maybe" where only
-running it would tell.
+running it would tell: when a program that is not known to keep to itself is given such a command.
 
 Not here: taking a command line apart (shell_command.py), what follows from a match (policy.py).
 """
@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Literal
 
 from .command_line import Command, Words
-from .launchers import program, runs_others
+from .launchers import may_pass_on, program, runs_others
 from .shell_command import parse_command_line
 
 __all__ = ["CommandPattern", "Match", "command_pattern"]
@@ -80,7 +80,28 @@ class CommandPattern:
                 return match
             if match == "maybe":
                 found = match
+        if found == "no" and may_pass_on(command.words) and self._is_passed_on(command.words[1:]):
+            return "maybe"
         return found
+
+    def _is_passed_on(self, arguments: Words) -> bool:
+        """Whether one of those that are meant begins in *arguments*, or stands in one of them."""
+        assert self.words is not None
+        for at, word in enumerate(arguments):
+            if word is None:
+                continue
+            if (
+                _same_program(self.words[0], word)
+                and self._catch(self.words, arguments[at:]) != "no"
+            ):
+                return True
+            if any(blank in word for blank in " \t\n"):
+                line = _parsed(word)
+                if any(self.catches(command) != "no" for command in line.commands):
+                    return True
+                if line.unclear and self.words[0].casefold() in word.casefold():
+                    return True
+        return False
 
     def _catch(self, wanted: tuple[str, ...], words: Words) -> Match:
         if not words:
@@ -94,6 +115,10 @@ class CommandPattern:
         if None in words:
             return "no" if _begins(wanted[1:], words[1:]) == "no" else "maybe"
         return "yes" if wanted == (wanted[0], *words[1:]) else "no"
+
+
+_parsed = lru_cache(maxsize=64)(parse_command_line)
+"""Every ban looks at the same texts."""
 
 
 def _ways_to_see(command: Command) -> list[Words]:

@@ -12,19 +12,26 @@ Not here: opening files; the tools have a fence of their own, which does not dep
 
 from __future__ import annotations
 
+import glob
+import itertools
 import os
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from .globs import fits, has_wildcard
 from .rules import Rule
 
-__all__ = ["Located", "Places"]
+__all__ = ["Located", "Places", "plain_name"]
 
 _SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+# What HFS+ passes over in names, so that `.g\u200cit` is `.git` (CVE-2014-9390).
+_PASSED_OVER = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _BEFORE_AM_PM = re.compile(r" (?=[AaPp]\.?[Mm]\b)")
+
+MOST_FITTING = 500
+"""So many files are looked at for one name with wildcards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +47,17 @@ class Located:
 class Places:
     """A workspace and a home, in which paths and patterns get their meaning."""
 
-    def __init__(self, root: str | os.PathLike[str], home: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        home: str | os.PathLike[str],
+        *,
+        readable: Iterable[str | os.PathLike[str]] = (),
+        writable: Iterable[str | os.PathLike[str]] = (),
+    ) -> None:
         self.root = os.path.realpath(root)
+        self._writable = [os.path.realpath(folder) for folder in writable]
+        self._readable = [os.path.realpath(folder) for folder in readable]
         self.home = os.path.realpath(home)
         self._given_home = os.fspath(home)
 
@@ -52,9 +68,23 @@ class Places:
         except (OSError, ValueError):  # a NUL, a name that no system takes, a loop of links
             return None
 
+    def named(self, name: str) -> Iterator[str]:
+        """The paths that a shell makes of *name*: itself, and with `*` or `?` the files it fits."""
+        yield name
+        if has_wildcard(name) and "\0" not in name:
+            home = name.startswith("~/")
+            start = glob.escape(self._given_home if home else self.root)
+            found = glob.iglob(os.path.join(start, name[2:] if home else name))
+            yield from itertools.islice(found, MOST_FITTING)
+
     def inside(self, real: str) -> bool:
         """Whether *real* is the workspace or in it."""
         return _within(real, self.root)
+
+    def open_to(self, real: str, *, reading: bool) -> bool:
+        """Whether a mode reaches *real*: in the workspace, or in a folder beside it."""
+        folders = [self.root, *self._writable, *(self._readable if reading else ())]
+        return any(_within(real, folder) for folder in folders)
 
     def shown(self, path: str) -> str:
         """*path* for people and in patterns: relative to the workspace if it is inside."""
@@ -74,7 +104,8 @@ class Places:
         if self._is_name(pattern) or pattern.startswith("**"):
             return True
         return any(
-            _within(_folded(folder), _folded(head)) or _within(_folded(head), _folded(folder))
+            _within(plain_name(folder), plain_name(head))
+            or _within(plain_name(head), plain_name(folder))
             for folder in located.real + located.spelled
             for head, _ in self._absolute(pattern)
         )
@@ -108,7 +139,7 @@ class Places:
             return True
         if exactly and not self._is_absolute(pattern) and not self.inside(path):
             return False
-        fold = str if exactly else _folded
+        fold = str if exactly else plain_name
         names = _names(fold(path))
         if pattern.startswith("**/") or self._is_name(pattern):
             parts = ["**", *_names(fold(pattern))]
@@ -162,6 +193,9 @@ def _names(path: str) -> list[str]:
     return [name for name in path.replace(os.sep, "/").split("/") if name not in ("", ".")]
 
 
-def _folded(text: str) -> str:
+def plain_name(text: str) -> str:
     """One form for all names that some file system takes for the same."""
+    if text.isascii():
+        return text.casefold()
+    text = _PASSED_OVER.sub("", text)
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())

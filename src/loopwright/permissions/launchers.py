@@ -3,7 +3,8 @@
 A rule for `find:*` means looking, not `find -exec rm`. A few plain ones are looked behind: of
 `timeout 5 make` it is `make` that must be allowed. With all others no pattern fits, unless it is
 the whole command. The list is of what people know and meet; a program that is not on it may do
-anything it likes with its arguments, and a rule for it says that it may.
+anything it likes with its arguments, and a rule for it says that it may. With a ban it is the other
+way round: any program may pass on what it is given, unless it is known not to.
 
 Not here: programs that are made to run any text, such as python, node or make. Whoever allows
 `python:*` has allowed everything.
@@ -16,12 +17,13 @@ from collections.abc import Callable
 
 from .command_line import Words
 
-__all__ = ["is_harmless_variable", "look_behind", "program", "runs_others"]
+__all__ = ["is_harmless_variable", "look_behind", "may_pass_on", "program", "runs_others"]
 
 _HARMLESS = re.compile(
     r"CI|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?|COLUMNS|LINES|TZ|LANG|LC_[A-Z]+|NODE_ENV"
     r"|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|RUST_BACKTRACE|RUST_LOG|GIT_TERMINAL_PROMPT"
 )
+_LOADER = re.compile(r"ld(-linux.*|-musl.*)?\.so(\.[0-9]+)?")
 _DURATION = re.compile(r"[0-9]+(\.[0-9]+)?[smhd]?")
 
 
@@ -42,7 +44,23 @@ _RUNNERS = _words(
     "sudo su doas pkexec runuser setpriv xargs parallel watch entr script setsid strace ltrace"
     " chroot unshare nsenter flock ionice chrt taskset stdbuf unbuffer prlimit numactl setarch"
     " start-stop-daemon systemd-run at batch crontab run-parts fakeroot proot xvfb-run rlwrap"
-    " dbus-run-session logsave expect"
+    " dbus-run-session logsave expect gtimeout gnice gnohup gstdbuf genv toybox gosu su-exec sg"
+)
+
+# What is not here, and starts nothing that is named behind it. Other words after these are files,
+# texts and subcommands: `git rm`, `apt install curl`, `grep rm`.
+_KEEPS_TO_ITSELF = _words(
+    "cat head tail tac less more wc sort uniq cut paste tr nl fold column comm join diff cmp tee"
+    " echo printf true false : test [ pwd cd ls tree stat file du df mkdir rmdir rm unlink cp mv ln"
+    " touch chmod chown install dd sync realpath readlink basename dirname mktemp seq yes sleep date"
+    " cal uname hostname whoami id groups which whereis whatis apropos man info type hash tput"
+    " grep egrep fgrep zgrep rg ag ack find fd sed awk gawk mawk jq yq xxd od hexdump strings base64"
+    " md5sum sha1sum sha256sum cksum tar gzip gunzip zcat bzip2 xz zstd zip unzip 7z curl wget rsync"
+    " scp sftp ping dig host nslookup ss netstat ps top pgrep pkill kill killall lsof free uptime"
+    " git gh glab hub hg svn jj make ninja gcc g++ clang cc ld ar python python3 node ruby"
+    " perl php lua go rustc java javac tsc deno pip pip3 apt apt-get apt-cache aptitude dpkg dnf yum"
+    " rpm pacman apk zypper brew port snap flatpak systemctl service journalctl pytest ruff black mypy"
+    " pyright flake8 isort eslint prettier jest vitest vim vi nano emacs code export"
 )
 
 
@@ -54,6 +72,11 @@ def is_harmless_variable(name: str) -> bool:
 def program(name: str) -> str:
     """*name* of a command without the folder in front."""
     return name.rpartition("/")[2]
+
+
+def may_pass_on(words: Words) -> bool:
+    """Whether what *words* run may start what stands behind its name: `uv run rm`, `ssh host rm`."""
+    return bool(words) and words[0] is not None and program(words[0]) not in _KEEPS_TO_ITSELF
 
 
 def look_behind(words: Words) -> tuple[Words, str]:
@@ -100,14 +123,16 @@ def runs_others(words: Words) -> str:
     name = program(words[0] or "")
     if words[0] in _STEP_ASIDE:
         return ""
-    if name in _SHELLS or name in _RUNNERS or name in _BUILTINS or name in _STEP_ASIDE:
-        return f"{name} runs other commands" if name not in _BUILTINS else f"{name} is not plain"
+    if name in _SHELLS or name in _RUNNERS or name in _STEP_ASIDE or _LOADER.fullmatch(name):
+        return f"{name} runs other commands"
+    if name in _BUILTINS:
+        return f"{name} is not plain"
     suspicious = _BY_ARGUMENT.get(name)
     argument = None if suspicious is None else suspicious(words[1:])
-    return "" if argument is None else f"{name} may run another command by {argument[:40]!r}"
+    return "" if argument is None else f"{name} may do more than it seems by {argument[:40]!r}"
 
 
-# -- programs of which some arguments run others ------------------------------------------------
+# -- programs of which some arguments run others, or change files one does not think of ---------
 
 Suspicion = Callable[[Words], str | None]
 """The argument that may make a program run another; None if there is none."""
@@ -136,6 +161,20 @@ def _options(letters: str = "", *names: str) -> Suspicion:
     return lambda words: _any(test, words)
 
 
+def _second_file(words: Words) -> str | None:
+    """`uniq IN OUT` writes its second file. The number behind an option is none."""
+    files: list[str] = []
+    before = ""
+    for word in words:
+        if word is None:
+            return UNKNOWN
+        number = word.isdigit() and re.fullmatch("-[a-z]", before)
+        if word == "-" or not (word.startswith("-") or number):
+            files.append(word)
+        before = word
+    return files[1] if len(files) > 1 else None
+
+
 def _starting(*beginnings: str) -> Suspicion:
     return lambda words: _any(lambda argument: argument.startswith(beginnings), words)
 
@@ -158,7 +197,7 @@ _git_options = _options(
 )  # fmt: skip
 _GIT_RUNS_OTHERS = _words(
     "bisect submodule filter-branch config difftool mergetool hook for-each-repo send-email daemon"
-    " instaweb"
+    " instaweb merge-index remote-ext remote-fd web--browse"
 )
 _GIT_TRANSFERS = frozenset({"clone", "fetch", "pull", "ls-remote"})
 
@@ -209,15 +248,23 @@ _BY_ARGUMENT: dict[str, Suspicion] = {
     "fd": _options("xX", "exec", "exec-batch"),
     "fdfind": _options("xX", "exec", "exec-batch"),
     "rg": _options("", "pre", "hostname-bin"),
-    "sort": _options("", "compress-program"),
+    "sort": _options("o", "compress-program", "output"),
+    "tree": _options("o"),
+    "uniq": _second_file,
+    "xxd": _second_file,
+    "file": _options("C", "compile"),
     "split": _options("", "filter"),
     "ag": _options("", "pager"),
+    "ack": _options("", "pager", "ackrc", "output"),
     "bat": _options("", "pager"),
-    "man": _options("PH", "pager", "html", "preprocessor"),
+    "man": _options("PHC", "pager", "html", "preprocessor", "config-file"),
+    "wget": _options("e", "execute", "use-askpass", "config"),
     "rsync": _options("e", "rsh", "rsync-path"),
     "scp": _options("SoFD"),
     "sftp": _options("SoFD"),
-    "ssh": _options("oF"),
+    "ssh": _options("oFI"),
+    "ssh-keygen": _options("Dw"),
+    "ssh-add": _options("sS"),
     "zip": _options("T", "test", "unzip-command"),
     "go": _starting("-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool"),
     "cargo": _options("", "config"),

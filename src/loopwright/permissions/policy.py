@@ -16,6 +16,7 @@ Not here: asking (gate.py).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
@@ -23,7 +24,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from ..errors import ConfigurationError
 from .command_line import Command, CommandLine, Redirect
 from .command_rules import Match, command_pattern
-from .file_paths import Located, Places
+from .file_paths import Located, Places, plain_name
 from .rules import CHANGING_TOOLS, FILE_TOOLS, READING_TOOLS, Effect, Rule
 from .shell_command import parse_command_line
 
@@ -32,9 +33,16 @@ __all__ = ["MODES", "Decision", "Mode", "Policy"]
 Mode = Literal["ask", "auto-edit", "yolo", "read-only"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-RUN_BY_THEMSELVES = frozenset({".git", ".loopwright", ".envrc", ".husky", ".vscode"})
-"""What is in there gives orders without anybody starting it, to us among others: `auto-edit` alone
-changes nothing below these names."""
+RUNS_BY_ITSELF = re.compile(
+    r"\.(git|gitconfig|loopwright|envrc|direnv|husky|vscode|idea|zed|devcontainer|ssh"
+    r"|claude|codex|cursor|gemini|mcp\.json"
+    r"|profile|bashrc|bash_(profile|login|logout|aliases)|zshrc|zshenv|zprofile|zlogin|kshrc)"
+)
+"""What is in there gives orders without anybody starting it, to us, to an editor, another agent or
+the next shell: `auto-edit` alone changes nothing of these names, and nothing below."""
+
+LONGEST_TO_KEEP = 2000
+"""Characters of a command that is worth a rule: nobody asks for a here-document a second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +74,12 @@ class Policy:
         workspace_root: str | os.PathLike[str] = ".",
         *,
         home: str | os.PathLike[str] | None = None,
+        readable: Iterable[str | os.PathLike[str]] = (),
+        writable: Iterable[str | os.PathLike[str]] = (),
         searches_skip_denied: bool = False,
     ) -> None:
-        """*home* is what `~/` stands for, by default the user's.
+        """*home* is what `~/` stands for, by default the user's. In folders that are *writable* a
+        mode allows what it does in the workspace, in those that are *readable* just the reading.
 
         *searches_skip_denied* says that the tool `grep` leaves out every file that `hides` names.
         Without that, a search of a folder in which something may not be read is asked for.
@@ -78,7 +89,12 @@ class Policy:
         self.mode = mode
         self.rules = list(rules)
         self.searches_skip_denied = searches_skip_denied
-        self._places = Places(workspace_root, os.path.expanduser("~") if home is None else home)
+        self._places = Places(
+            workspace_root,
+            os.path.expanduser("~") if home is None else home,
+            readable=readable,
+            writable=writable,
+        )
 
     @property
     def mode(self) -> Mode:
@@ -129,6 +145,8 @@ class Policy:
             command = args.get("command")
             # What ends in `:*` would mean more as a rule than as a command.
             if not isinstance(command, str) or not command.strip() or command.endswith(":*"):
+                return None
+            if len(command) > LONGEST_TO_KEEP:
                 return None
             return None if command == "*" else Rule("allow", "bash", command)
         if tool_name not in FILE_TOOLS:
@@ -196,7 +214,9 @@ class Policy:
     def _by_mode(self, tool_name: str, located: Located | None = None) -> Decision:
         mode = self._mode
         reading = tool_name in READING_TOOLS
-        outside = located is not None and not all(map(self._places.inside, located.real))
+        outside = located is not None and not all(
+            self._places.open_to(real, reading=reading) for real in located.real
+        )
         if mode == "yolo":
             return Decision("allow", "the mode yolo allows everything")
         if mode == "read-only":
@@ -215,7 +235,7 @@ class Policy:
         return Decision("ask", f"the mode {mode} asks before {tool_name} is used")
 
     def _runs_by_itself(self, path: str) -> bool:
-        return any(name.casefold() in RUN_BY_THEMSELVES for name in path.split(os.sep))
+        return any(RUNS_BY_ITSELF.fullmatch(plain_name(name)) for name in path.split(os.sep))
 
     # -- commands ------------------------------------------------------------------------------
 
@@ -231,6 +251,7 @@ class Policy:
         refused = next((o.decision for o in redirects if o.decision.effect == "deny"), None)
         if refused is not None:
             return refused
+        banned = banned or self._names_what_is_banned(line)
         if banned is not None:
             return banned
         same = next((r for r in self._bash_rules("allow") if _is_same(r, text)), None)
@@ -260,6 +281,24 @@ class Policy:
         if maybe is None:
             return None
         return Decision("ask", f"it may be what the rule {str(maybe)!r} is about", maybe)
+
+    def _names_what_is_banned(self, line: CommandLine) -> Decision | None:
+        """Whether a command is given the name of a file that may not be read. What it would do with
+        it is not known: `cat .env`, `git rm .env`."""
+        bans = [
+            rule
+            for rule in self.rules
+            if rule.effect != "allow" and rule.pattern is not None and rule.covers("read")
+        ]
+        if not bans:
+            return None
+        names = dict.fromkeys(name for command in line.commands for name in command.names)
+        for path in (path for name in names for path in self._places.named(name)):
+            located = self._places.locate(path)
+            for rule in bans:
+                if located is not None and self._places.catches(rule, located):
+                    return Decision("ask", f"it names what the rule {str(rule)!r} is about", rule)
+        return None
 
     def _doubt(self, line: CommandLine, redirects: list[_Opened]) -> Decision | None:
         """Whether a ban could apply to what is not known of *line*."""

@@ -40,6 +40,7 @@ EFFECTS: tuple[Effect, ...] = ("allow", "deny", "ask")
 READING_TOOLS = frozenset({"read", "grep", "find", "ls"})
 CHANGING_TOOLS = frozenset({"edit", "write"})
 FILE_TOOLS = READING_TOOLS | CHANGING_TOOLS
+_OUR_TOOLS = FILE_TOOLS | {"bash", "task"}
 
 _RULE = re.compile(r"(?P<tool>[^\s()]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 _EXAMPLE = 'write "tool" or "tool(pattern)", such as "bash(git status:*)" or "edit(src/**)"'
@@ -86,6 +87,11 @@ def parse_rule(effect: Effect, text: str, *, where: str = "") -> Rule:
     if found is None:
         raise wrong("is no tool's name, or one with a pattern in ( ) behind it")
     tool, pattern = found["tool"], found["pattern"]
+    if tool.lower() in _OUR_TOOLS and tool not in _OUR_TOOLS:
+        # Such a ban would ban nothing, and nobody would notice.
+        raise wrong(
+            f"names {tool!r}, which is no tool", f'tools have small letters: "{tool.lower()}"'
+        )
     if "[" in tool:  # fnmatch would take it for a set of characters
         raise wrong("has a [ in the tool's name; only * and ? are special there")
     if pattern is None:

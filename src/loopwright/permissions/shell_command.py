@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from .command_line import Command, CommandLine, Redirect
 from .launchers import is_harmless_variable, look_behind
+from .named_files import names_in
 
 __all__ = ["parse_command_line"]
 
@@ -264,8 +265,11 @@ class _Reader:
         if len(self.commands) > MOST_COMMANDS:
             raise _Unclear(f"it has more than {MOST_COMMANDS} commands")
         if spoken or words or redirects:
+            names = tuple(
+                name for word in words[count + 1 :] for name in names_in(word.raw, word.text)
+            )
             self.commands.append(
-                Command(behind, spoken, tuple(redirects), unclear, bare=count == 0)
+                Command(behind, spoken, tuple(redirects), unclear, bare=count == 0, names=names)
             )
 
     def _read_redirect(self, found: re.Match[str], redirects: list[Redirect]) -> None:
@@ -292,7 +296,10 @@ class _Reader:
             raise _Unclear(">& is not given a plain name")
         if operator == "<<<" or word.is_substitution or word.text in _SINKS:
             return
-        redirects.append(Redirect("read" if operator == "<" else "write", word.text))
+        if operator in ("<", "<>"):
+            redirects.append(Redirect("read", word.text))
+        if operator != "<":
+            redirects.append(Redirect("write", word.text))
 
     def _read_delimiter(self, operator: str) -> None:
         found = _DELIMITER.match(self.text, self.at)

@@ -56,10 +56,16 @@ class TrustFile:
     def is_trusted(self, path: str | os.PathLike[str]) -> bool:
         """Whether the folder at *path* is trusted, itself or through one that it lies in.
 
+        It is not if what gives orders there is somebody else's to write: a repository can bring a
+        link to a file that does not exist yet, in /tmp for one.
+
         Raises `TrustFileUnsafe` if the list cannot be believed.
         """
         trusted = self.folders()
         real = Path(os.path.realpath(path))
+        return self._lies_in(trusted, real) and _foreign_orders(real) is None
+
+    def _lies_in(self, trusted: dict[str, int], real: Path) -> bool:
         for folder in (real, *real.parents):
             if str(folder) in trusted:
                 # Another user may have put another folder in its place, in /tmp for one.
@@ -72,11 +78,18 @@ class TrustFile:
     def trust(self, path: str | os.PathLike[str]) -> Path:
         """Trust the folder at *path* from now on. Returns its real path.
 
-        Raises `ConfigurationError` if it is no folder, is one that everybody may write to, or holds
-        all that the user has, and `TrustFileUnsafe` as `is_trusted` does.
+        Raises `ConfigurationError` if it is no folder, is one that everybody may write to, holds
+        all that the user has, or is given orders by files that others may write, and
+        `TrustFileUnsafe` as `is_trusted` does.
         """
         real = os.path.realpath(path)
         owner = self._checked_owner(real)
+        foreign = _foreign_orders(Path(real))
+        if foreign is not None:
+            raise ConfigurationError(
+                f"{foreign} gives orders and is somebody else's to write, so {real} cannot be trusted",
+                hint="look at it and where it leads to (ls -l), and delete it",
+            )
         with self._kept.alone():
             self._write(self.folders() | {real: owner})
         return Path(real)
@@ -142,3 +155,26 @@ def _owner(folder: Path) -> int | None:
     if os.name != "posix":
         return 0
     return None if found.st_mode & stat.S_IWOTH else found.st_uid
+
+
+def _foreign_orders(project: Path) -> Path | None:
+    """What gives orders in *project*, and belongs to neither its owner, the user nor the superuser,
+    or may be written by everybody. Links are followed."""
+    if os.name != "posix":
+        return None
+    owners = {os.geteuid(), 0, _owner(project)} - {None}
+    orders = what_needs_trust(project)
+    inner = [path for path in orders if path.name == "extensions" for path in _entries(path)]
+    for path in (project / PROJECT_FOLDER, *orders, *inner):
+        # Where a link leads to, and who may put something else there.
+        places = [path, Path(os.path.realpath(path)).parent] if path.is_symlink() else [path]
+        if any(place.exists() and _owner(place) not in owners for place in places):
+            return path
+    return None
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:  # a plain file, or gone
+        return []

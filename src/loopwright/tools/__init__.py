@@ -23,6 +23,7 @@ from .ls import ls_tool
 from .memory_workspace import MemoryWorkspace
 from .output_files import OutputFiles
 from .paths import PathRefused
+from .process_output import TextFilter
 from .read import read_tool
 from .workspace import FileKind, FileStat, FolderEntry, Workspace
 from .write import write_tool
@@ -51,6 +52,8 @@ def coding_tools(
     *,
     hidden: Callable[[str], bool] | None = None,
     bash_timeout: float | None = DEFAULT_TIMEOUT_SECONDS,
+    files: OutputFiles | None = None,
+    clean: Callable[[], TextFilter] | None = None,
 ) -> list[AgentTool[Any, Any]]:
     """All coding tools on *workspace*; without `bash` if that is not on disk.
 
@@ -59,7 +62,8 @@ def coding_tools(
 
     `grep` shows nothing of files for which *hidden* is true, as `Policy.hides` is for those that
     may not be read. *bash_timeout*, in seconds, holds for commands whose call names none; None lets
-    them run for ever.
+    them run for ever. *files* says where long output is kept. *clean* makes what the output of a
+    command goes through before it is shown or kept, such as what takes secrets out.
 
     A `LocalWorkspace` is made to let the model read the files in which `bash` keeps long output.
     """
@@ -72,10 +76,12 @@ def coding_tools(
         ls_tool(workspace),
     ]
     if workspace.on_disk:
-        files = OutputFiles()
+        files = files if files is not None else OutputFiles()
         if isinstance(workspace, LocalWorkspace):
             folder = os.path.realpath(files.folder)
             if folder not in workspace.readable:
                 workspace.readable.append(folder)
-        tools.insert(1, bash_tool(workspace, default_timeout=bash_timeout, files=files))
+        tools.insert(
+            1, bash_tool(workspace, default_timeout=bash_timeout, files=files, clean=clean)
+        )
     return tools

@@ -1,10 +1,10 @@
 """The tool `bash`: run a command line, show the end of what it prints.
 
 A command runs in the workspace's root, in a session and process group of its own, with nothing to
-read and no terminal: what would ask for a password or a commit message fails at once and can be
-mended. There is a default timeout, so that what waits for ever ends by itself; a call may ask for
-another. What a command leaves running in the background stays alive when the command has ended by
-itself, and is killed with the rest of the group on timeout and abort.
+read and no terminal: what would ask for a password fails at once and can be mended, and no editor
+or pager is opened. There is a default timeout, so that what waits for ever ends by itself; a call
+may ask for another. What a command leaves running in the background stays alive when the command
+has ended by itself, and is killed with the rest on timeout and abort.
 
 The environment is the program's own, the vendors' keys in it included: builds and tests need what
 the user has set, and a command can read the user's files anyhow. Only secrets of this package are
@@ -22,8 +22,9 @@ import os
 import re
 import shutil
 import signal
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ToolError
@@ -32,11 +33,17 @@ from ..messages import AgentToolResult, TextContent
 from ..records import clean_text
 from .output_files import OutputFiles
 from .process_group import Ended, run_group
-from .process_output import ProcessOutput
+from .process_output import ProcessOutput, TextFilter
 from .text_limits import show_size
 from .workspace import Workspace
 
-__all__ = ["DEFAULT_TIMEOUT_SECONDS", "MAX_TIMEOUT_SECONDS", "bash_tool", "command_environment"]
+__all__ = [
+    "DEFAULT_TIMEOUT_SECONDS",
+    "MAX_TIMEOUT_SECONDS",
+    "bash_tool",
+    "command_environment",
+    "shell_path",
+]
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
 MAX_TIMEOUT_SECONDS = 2_147_483.0
@@ -61,11 +68,13 @@ def bash_tool(
     default_timeout: float | None = DEFAULT_TIMEOUT_SECONDS,
     environment: Mapping[str, str] | None = None,
     files: OutputFiles | None = None,
+    clean: Callable[[], TextFilter] | None = None,
 ) -> FunctionTool[..., Any]:
     """The tool `bash` for *workspace*, which must be on disk.
 
     *default_timeout*, in seconds, holds for calls that name none; None lets them run for ever.
     *environment* replaces what `command_environment` gives, *files* says where long output is kept.
+    *clean* makes, for each command, what its output goes through before it is shown or kept.
     """
     files = files if files is not None else OutputFiles()
 
@@ -90,9 +99,9 @@ def bash_tool(
             raise ToolError("No command can be run here: the workspace is not on a disk.")
         if ctx.signal.aborted:
             raise ToolError("Operation aborted")
-        shell = _shell()
+        shell = shell_path()
         env = dict(environment) if environment is not None else command_environment(os.environ)
-        output = ProcessOutput(files)
+        output = ProcessOutput(files, clean=clean)
         started = time.monotonic()
         progress = _Progress(ctx, output, started)
 
@@ -124,6 +133,22 @@ def bash_tool(
 
 _GIT = (("safe.bareRepository", "explicit"), ("core.fsmonitor", "false"))
 
+_NO_TERMINAL = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "EDITOR": "true",
+    "VISUAL": "true",
+    "GIT_EDITOR": "true",
+    "GIT_SEQUENCE_EDITOR": "true",
+    "HGEDITOR": "true",
+    "SVN_EDITOR": "true",
+    "JJ_EDITOR": "true",
+    "KUBE_EDITOR": "true",
+}
+"""`true` leaves a text as it is: `git rebase --continue` takes the message that is there, and
+`git commit` without one gives up. The user's editor may open a window, and wait for it."""
+
 
 def command_environment(base: Mapping[str, str]) -> dict[str, str]:
     """*base* without secrets of this package, for a program that has no terminal.
@@ -131,14 +156,26 @@ def command_environment(base: Mapping[str, str]) -> dict[str, str]:
     git is told to take no orders from a repository that lies among a project's files: it may be
     somebody else's, and `git status` would run what its configuration names (git-config(1),
     safe.bareRepository and core.fsmonitor).
+
+    `cd` goes where it says, without CDPATH. Text is UTF-8, in and out; where the user has another
+    encoding, the shell would see other quotes and bars in a command than those that were judged.
     """
     kept = {name: value for name, value in base.items() if not _OUR_SECRET.fullmatch(name)}
+    kept.pop("CDPATH", None)
+    if not _speaks_utf8(kept):
+        kept["LC_ALL"] = "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"
     known = kept.get("GIT_CONFIG_COUNT", "0")
     first = int(known) if known.isascii() and known.isdigit() else 0
     for place, (key, value) in enumerate(_GIT, start=first):
         kept[f"GIT_CONFIG_KEY_{place}"], kept[f"GIT_CONFIG_VALUE_{place}"] = key, value
     kept["GIT_CONFIG_COUNT"] = str(first + len(_GIT))
-    return kept | {"TERM": "dumb"}
+    return kept | _NO_TERMINAL
+
+
+def _speaks_utf8(env: Mapping[str, str]) -> bool:
+    """Whether the shell reads UTF-8, or plain ASCII, of which every byte is itself."""
+    locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "C"
+    return locale in ("C", "POSIX") or re.search("utf-?8", locale, re.IGNORECASE) is not None
 
 
 def _checked(timeout: float) -> float:
@@ -150,7 +187,8 @@ def _checked(timeout: float) -> float:
     return float(timeout)
 
 
-def _shell() -> str:
+def shell_path() -> str:
+    """The shell that commands are run by. Raises `ToolError` where there is none."""
     if os.name != "posix":
         raise ToolError(
             "Commands can only be run on Linux, macOS and other POSIX systems.",
@@ -227,10 +265,7 @@ def _result(
             if ended.exit_code:
                 notices.append(_exit_notice(ended.exit_code))
     if ended.left_running is not None:
-        notices.append(
-            f"Still running in the background: process group {ended.left_running}. "
-            f"To end it: kill -- -{ended.left_running}"
-        )
+        notices.append(_background_notice(ended.left_groups))
     text = output.shown().text
     shown = [text.removesuffix("\n")] if text else ["(no output)"]
     if notices:
@@ -247,13 +282,28 @@ def _result(
     return AgentToolResult([content], details, failed)
 
 
+def _background_notice(groups: tuple[int, ...]) -> str:
+    which = ", ".join(map(str, groups))
+    end = " ".join(f"-{group}" for group in groups)
+    if len(groups) == 1:
+        return f"Still running in the background: process group {which}. To end it: kill -- {end}"
+    return f"Still running in the background: process groups {which}. To end them: kill -- {end}"
+
+
 def _exit_notice(code: int) -> str:
     if code > 0:
-        return f"Exit code {code}"
+        # A shell tells so of a program that it has started, in bash(1) "exit status".
+        behind = _signal_name(code - 128)
+        return f"Exit code {code}" + (f", as after the signal {behind}" if behind else "")
+    name = _signal_name(-code)
+    return f"Ended by the signal {name}" if name else f"Ended by signal {-code}"
+
+
+def _signal_name(number: int) -> str:
     try:
-        return f"Ended by the signal {signal.Signals(-code).name}"
+        return signal.Signals(number).name
     except ValueError:
-        return f"Ended by signal {-code}"
+        return ""
 
 
 def _cut_notice(output: ProcessOutput) -> str:

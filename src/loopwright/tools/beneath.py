@@ -152,13 +152,14 @@ def open_regular(folder: Folder, name: str, flags: int = os.O_RDONLY) -> BinaryI
 
     Raises `IsADirectoryError` for a folder and `OSError` for a device, a pipe, or a link.
     """
+    before = folder.stat(name)
+    if before is not None and not stat.S_ISLNK(before.st_mode):
+        # Opening alone does things to some devices, and tells whoever writes to a pipe to begin.
+        _refuse_irregular(before, name)
     descriptor = folder.open(name, flags)
     try:
         found = os.fstat(descriptor)
-        if stat.S_ISDIR(found.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is a device or a pipe, no file", name)
+        _refuse_irregular(found, name)
         if folder.at(name)[1] is None:  # what was opened is what the checked path still names
             now = os.stat(os.path.join(folder.path, name), follow_symlinks=False)
             if os.path.realpath(folder.path) != folder.path or not os.path.samestat(found, now):
@@ -167,6 +168,13 @@ def open_regular(folder: Folder, name: str, flags: int = os.O_RDONLY) -> BinaryI
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def _refuse_irregular(found: os.stat_result, name: str) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, no file", name)
 
 
 def _moved(path: str) -> OSError:

@@ -10,12 +10,14 @@ from typing import Any, cast
 
 from typing_extensions import TypedDict
 
-from ..loop.function_tool import FunctionTool
+from ..errors import ToolError
 from ..messages import AgentToolResult, TextContent
+from .argument_names import OTHER_NAMES, rename
+from .binary_files import refuse_binary
 from .edit_diff import diff_of
-from .edit_matching import Replacement, apply_edits
-from .paths import shown
-from .read import refuse_binary
+from .edit_matching import EditRefused, Replacement, apply_edits
+from .file_tool import FileTool
+from .paths import PathRefused, shown
 from .workspace import Workspace, locate
 
 __all__ = ["EditSpec", "edit_tool"]
@@ -48,11 +50,18 @@ def edit_tool(workspace: Workspace) -> EditTool:
             edits: the replacements; oldText is the text to find, with its indentation, newText what takes its place
         """
         wanted = [Replacement(each["oldText"], each["newText"]) for each in edits]
-        real, _ = await locate(workspace, path)
+        try:
+            real, _ = await locate(workspace, path)
+        except ToolError as fault:
+            if isinstance(fault, PathRefused) or all(edit.old for edit in wanted):
+                raise
+            raise EditRefused(
+                "There is no such file, and an oldText is empty.", hint="use write to make a file"
+            ) from None
         name = shown(real, workspace.root)
 
         def change(content: bytes) -> tuple[bytes, dict[str, Any]]:
-            refuse_binary(content[:8192], name)
+            refuse_binary(content, name)
             applied = apply_edits(content, wanted)
             diff = diff_of(content, applied, name)
             return applied.content, {
@@ -71,31 +80,42 @@ def edit_tool(workspace: Workspace) -> EditTool:
         )
         if details["inexact"]:
             which = ", ".join(f"edits[{index}]" for index in details["inexact"])
-            text += f" {which} matched only with quotes, dashes or blanks made alike."
+            text += f" {which} matched only with quotes, dashes, blanks or line ends made alike."
         return AgentToolResult([TextContent(text)], details=details)
 
-    return EditTool(edit, label="Edit", execution_mode="sequential")
+    return EditTool(edit, workspace, label="Edit", execution_mode="sequential")
 
 
-class EditTool(FunctionTool[[str, list[EditSpec]], Any]):
-    """A function tool that also takes what models were taught by older tools."""
+class EditTool(FileTool[[str, list[EditSpec]]]):
+    """A file tool that also takes what models were taught by older tools."""
 
     def prepare_arguments(self, args: dict[str, Any]) -> dict[str, Any]:
         """Also takes `oldText` and `newText` beside `path`, and `edits` as JSON text."""
-        edits = args.get("edits")
-        if isinstance(edits, str):
-            try:
-                edits = json.loads(edits)
-            except ValueError:  # the check that follows says what was expected
-                return args
+        args = super().prepare_arguments(args)
+        edits = _decoded(args.get("edits"))
         if isinstance(edits, dict):
             edits = [cast("dict[str, Any]", edits)]
         if "oldText" in args or "newText" in args:
             flat = {name: args.pop(name) for name in ("oldText", "newText") if name in args}
             if edits is None:
                 edits = [flat]
-            elif isinstance(edits, list):
+            elif isinstance(edits, list) and (not edits or flat.get("oldText")):
                 edits = [*cast("list[Any]", edits), flat]
+        if isinstance(edits, list):
+            edits = [_decoded(each) for each in cast("list[Any]", edits)]
+            for each in edits:
+                if isinstance(each, dict):
+                    rename(cast("dict[str, Any]", each), OTHER_NAMES["edit.edits"])
         if edits is not None:
             args["edits"] = edits
         return args
+
+
+def _decoded(value: Any) -> Any:
+    """*value*, or what it encodes if it is JSON text; line breaks in it are often bare."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value, strict=False)
+    except (ValueError, RecursionError):  # the check that follows says what was expected
+        return value

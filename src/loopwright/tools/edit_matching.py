@@ -5,7 +5,7 @@ too), its byte order mark. Old and new text come with LF; for the search CRLF co
 
 An old text is looked for exactly, and must occur exactly once. Only one that occurs nowhere is
 looked for again with typographic differences forgiven (NFKC; quotes, dashes and spaces made alike;
-blanks at line ends ignored), and then only what matched is replaced. Each edit is on its own: one
+blanks at line ends and characters without width ignored), and then only what matched is replaced. Each edit is on its own: one
 that is not found exactly changes nothing for the others. All of them match the original.
 
 Not here: files (edit.py) and what people see of a change (edit_diff.py). Pure.
@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ..errors import ToolError
+from .edit_misses import why_missed
 
 __all__ = ["MOST_BYTES_FORGIVEN", "Applied", "EditRefused", "Replacement", "Span", "apply_edits"]
 
@@ -132,6 +133,11 @@ class _Source:
         if exact:
             self._refuse_ambiguous(_occurrences(self._plain, old), "oldText")
             end = start + len(old)
+        elif self._lacks_only_final_line_feed(old):
+            start, end = len(self._plain) - len(old) + 1, len(self._plain)
+            new = new.removesuffix(b"\n")
+            if self._plain[start:end] == new:
+                raise _Unfit("no change: the file has newText there already.")
         else:
             start, end = self._forgiving(old, new)
             if self._plain[start:end] == new:
@@ -145,6 +151,15 @@ class _Source:
             self._with_endings(new, self._plain[start:end], replaced),
             index,
             exact,
+        )
+
+    def _lacks_only_final_line_feed(self, old: bytes) -> bool:
+        """A model that copies the last line of a file cannot see that no line feed follows it."""
+        return (
+            len(old) > 1
+            and old.endswith(b"\n")
+            and not self._plain.endswith(b"\n")
+            and self._plain.endswith(old[:-1])
         )
 
     def _refuse_half_character(self, start: int) -> None:
@@ -232,7 +247,7 @@ class _Source:
         found = self._lines.find(old.decode("utf-8", "surrogateescape"))
         first = next(found, None)
         if first is None:
-            raise _Unfit(self._not_found(old, new))
+            raise _Unfit(why_missed(self._plain, old, new, is_utf8=self._valid()))
         second = next(found, None)
         if second is not None:
             self._refuse_ambiguous(
@@ -240,23 +255,6 @@ class _Source:
                 "oldText matches nothing exactly; with quotes, dashes and blanks made alike it",
             )
         return first
-
-    def _not_found(self, old: bytes, new: bytes) -> str:
-        text = "oldText was not found."
-        if len(new) >= 8 and self._plain.count(new) == 1:
-            line = self._plain.count(b"\n", 0, self._plain.find(new)) + 1
-            return f"{text} The file has newText, on line {line}: was this edit made already?"
-        first = old.strip(b"\n").split(b"\n", 1)[0].strip()
-        place = self._plain.find(first) if first else -1
-        if b"\n" in old and place >= 0:
-            line = self._plain.count(b"\n", 0, place) + 1
-            text += f" Its first line is on line {line}, but what follows differs."
-        elif not self._valid() and b"\xef\xbf\xbd" in old:
-            return (
-                f"{text} The file is not valid UTF-8: what is shown as U+FFFD stands for other "
-                "bytes. Choose a text without them."
-            )
-        return f"{text} Read the file again and copy the text as it is, indentation included."
 
 
 def is_utf8(data: bytes) -> bool:
@@ -296,6 +294,9 @@ _ALIKE = str.maketrans(
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d", "-"),
         **dict.fromkeys("\u00a0\u1680\u202f\u205f\u3000", " "),
         **dict.fromkeys(map(chr, range(0x2000, 0x200B)), " "),
+        # Seen by nobody: soft hyphen, zero-width space, word joiner, byte order mark inside a text,
+        # and what tells an emoji from a sign.
+        **dict.fromkeys("\u00ad\u200b\u2060\ufeff\ufe0e\ufe0f", ""),
     }
 )
 _BLANKS = " \t\r\f\v"

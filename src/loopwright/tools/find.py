@@ -2,7 +2,8 @@
 
 Lists files with ripgrep where it is installed, else with our own worker, and picks from them
 itself, so that a glob means the same either way. Ignored and hidden files are left out, links not
-followed.
+followed. Where there is no such file, links and folders like the glob are told: silence would mean to
+a model that there is nothing.
 
 Not here: globs (globs.py), the process (search_process.py).
 """
@@ -12,22 +13,32 @@ from __future__ import annotations
 import heapq
 import os
 import re
-from typing import IO, Any
+from collections.abc import Callable
+from typing import IO
+
+import msgspec
 
 from ..errors import ToolError
-from ..loop.tool import FunctionTool, ToolContext, tool
+from ..loop.tool import ToolContext
 from ..messages import AgentToolResult, TextContent
-from .globs import BadGlob, compile_glob, wants_hidden
+from .file_tool import FileTool
+from .globs import BadGlob, compile_glob, composed, in_any_folder, wants_hidden
 from .ripgrep import find_ripgrep, name_filter, which_files
 from .search_process import SearchEnd, SearchRequest, end_notices, run_search, worker
 from .searched_folder import searched_folder
-from .terminal_text import plain_text
+from .shown_names import one_line
 from .text_limits import MAX_BYTES, NOTICE_BYTES, head
 from .workspace import Workspace
 
 __all__ = ["DEFAULT_LIMIT", "find_tool"]
 
 DEFAULT_LIMIT = 1000
+
+MOST_LINKS = 100
+"""So many links are shown where no file was found."""
+
+OTHERS_SECONDS = 10.0
+"""How long links and folders are looked for then."""
 
 _DESCRIPTION = """\
 Find files by a glob, such as "*.py", "src/**/*.ts" or "test_*.{js,ts}".
@@ -38,10 +49,9 @@ workspace, sorted. Ignored files (.gitignore) are left out, hidden ones too unle
 names them."""
 
 
-def find_tool(workspace: Workspace) -> FunctionTool[..., Any]:
+def find_tool(workspace: Workspace) -> FileTool[...]:
     """The tool `find` for *workspace*."""
 
-    @tool(name="find", label="Find", description=_DESCRIPTION, replay="safe")
     async def find(
         pattern: str, path: str = ".", limit: int = DEFAULT_LIMIT, *, ctx: ToolContext
     ) -> AgentToolResult:
@@ -57,31 +67,25 @@ def find_tool(workspace: Workspace) -> FunctionTool[..., Any]:
         async with searched_folder(workspace, path) as place:
             if place.file is not None:
                 raise ToolError(f"{path!r} is a file; find looks in folders.")
-            glob = _relative(pattern, place.named)
+            glob = place.glob(pattern)
             found = _Found(_compiled(pattern, glob), limit, wants_hidden(glob), glob.endswith("/"))
             request = SearchRequest(place.folder, hidden=found.hidden)
             end = await _list(request, glob, found, ctx)
-        paths = sorted(plain_text(place.shown(each)) for each in found.first())
+            others = _Others(found.fits)
+            if not found.count and not end.timed_out:
+                await _list_others(request, others, ctx)
+        paths = sorted(one_line(place.shown(each)) for each in found.first())
         if found.folders:
             paths = [f"{each}/" for each in paths]
-        return _result(paths, found, end)
+        links = sorted(one_line(place.shown(each)) for each in others.links)
+        return _result(paths or links, found, end, _about(others, found.folders))
 
-    return find
-
-
-def _relative(pattern: str, folder: str) -> str:
-    """*pattern* from *folder* on, however it was spelled."""
-    inside = folder if folder.endswith("/") else folder + "/"
-    glob = pattern.removeprefix(inside)
-    while glob.startswith("./"):
-        glob = glob[2:]
-    return glob
+    return FileTool(find, workspace, label="Find", description=_DESCRIPTION, replay="safe")
 
 
 def _compiled(pattern: str, glob: str) -> re.Pattern[str]:
-    bare = glob.rstrip("/")
     try:
-        return compile_glob(glob if "/" in bare else f"**/{bare}")
+        return compile_glob(composed(in_any_folder(glob.rstrip("/"))))
     except BadGlob as error:
         raise ToolError(f"The pattern {pattern!r} cannot be used: {error}.") from error
 
@@ -92,7 +96,7 @@ async def _list(request: SearchRequest, glob: str, found: _Found, ctx: ToolConte
         command = [ripgrep, "--files", "--null"]
         command += which_files(request)
         if not found.folders:
-            command += name_filter(glob)
+            command += name_filter(in_any_folder(glob))
         try:
             end = await run_search([*command, "--", "."], request.folder, found.take, ctx.signal)
         except OSError:  # it is there, but cannot be run
@@ -133,8 +137,12 @@ class _Found:
             self._seen.add(path)
             self._keep(path)
 
+    def fits(self, path: str) -> bool:
+        """Whether *path* is like the glob."""
+        return self._wanted.match(composed(path)) is not None
+
     def _keep(self, path: str) -> None:
-        if self._wanted.match(path) is None:
+        if not self.fits(path):
             return
         self.count += 1
         self._paths.append(path)
@@ -146,11 +154,50 @@ class _Found:
         return heapq.nsmallest(self.limit, self._paths)
 
 
+class _Others:
+    """Folders and links like the glob, of which the first are kept; runs in a thread."""
+
+    def __init__(self, fits: Callable[[str], bool]) -> None:
+        self.links: list[str] = []
+        self.has_folder = False
+        self._fits = fits
+
+    def take(self, output: IO[bytes]) -> bool:
+        rest = b""
+        while piece := output.read(1 << 16):
+            *names, rest = (rest + piece).split(b"\0")
+            for name in names:
+                path = os.fsdecode(name)
+                if not self._fits(path.rstrip("/")):
+                    continue
+                if path.endswith("/"):
+                    self.has_folder = True
+                elif len(self.links) < MOST_LINKS:
+                    self.links.append(path)
+        return False
+
+
+async def _list_others(request: SearchRequest, others: _Others, ctx: ToolContext) -> None:
+    """What may have been meant when there is no such file: ripgrep does not list it."""
+    asked = msgspec.structs.replace(request, others=True)
+    await run_search(worker(asked), request.folder, others.take, ctx.signal, OTHERS_SECONDS)
+
+
+def _about(others: _Others, folders: bool) -> list[str]:
+    about: list[str] = []
+    if others.links:
+        what = "This is a link" if len(others.links) == 1 else "These are links"
+        about.append(f"{what}: what is in a linked folder is found with the link as path.")
+    if others.has_folder and not folders:
+        about.append("A folder has such a name: end the pattern with a slash to find folders.")
+    return about
+
+
 def _is_hidden(path: str) -> bool:
     return path.startswith(".") or "/." in path
 
 
-def _result(paths: list[str], found: _Found, end: SearchEnd) -> AgentToolResult:
+def _result(paths: list[str], found: _Found, end: SearchEnd, about: list[str]) -> AgentToolResult:
     cut = head("\n".join(paths), max_lines=1 << 62, max_bytes=MAX_BYTES - NOTICE_BYTES)
     shown = cut.lines if paths else 0
     notices: list[str] = []
@@ -160,6 +207,7 @@ def _result(paths: list[str], found: _Found, end: SearchEnd) -> AgentToolResult:
             f"The first {shown:,} of {found.count:,} are shown: use a narrower pattern{raise_it}."
         )
     notices += end_notices(end)
+    notices += about
     body = cut.text or ("No folders found" if found.folders else "No files found")
     if notices:
         body += "\n\n" + "\n".join(f"[{notice}]" for notice in notices)

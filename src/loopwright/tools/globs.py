@@ -11,8 +11,16 @@ Not here: which files a glob is about (find.py, ignore_files.py).
 from __future__ import annotations
 
 import re
+import unicodedata
 
-__all__ = ["BadGlob", "compile_glob", "wants_hidden"]
+__all__ = [
+    "BadGlob",
+    "compile_glob",
+    "composed",
+    "from_folder",
+    "in_any_folder",
+    "wants_hidden",
+]
 
 MOST_ALTERNATIVES = 100
 """What the braces of one glob may stand for: they multiply."""
@@ -29,6 +37,76 @@ def compile_glob(glob: str) -> re.Pattern[str]:
     """
     alternatives = "|".join(map(_translate, _expand(glob)))
     return re.compile(rf"(?:{alternatives})\Z", re.DOTALL)
+
+
+def composed(text: str) -> str:
+    """*text* with each accent part of its letter: macOS keeps names with the two apart, and nobody
+    sees which it is."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def from_folder(glob: str, folder: str) -> str:
+    """*glob*, relative to *folder*, however a model spelled it: absolute, or with `./`."""
+    glob = glob.removeprefix(folder if folder.endswith("/") else folder + "/")
+    while glob.startswith("./"):
+        glob = glob[2:]
+    return glob
+
+
+def in_any_folder(glob: str) -> str:
+    """*glob* as one about whole paths, with all that a model may have meant by it.
+
+    Without a slash it is about names, in whatever folder. Commas outside braces part alternatives,
+    as some tools have it; blanks beside those in braces are no part of a name. `[id].tsx` and
+    `{name}.md` are also names that stand in many projects just so.
+    """
+    if glob.count("{") != glob.count("}"):
+        return _about_paths(glob)
+    if "{" in glob:
+        glob = re.sub(r"([{,]) +|(?<! ) +(?=[,}])", r"\1", glob)
+    forms = [glob]
+    parts = [part.strip() for part in _at_commas(glob)]
+    if len(parts) > 1 and all(parts):
+        forms = [*parts, _escaped(glob, ",")]
+    if "[" in glob:
+        forms += [_escaped(form, "[]") for form in forms]
+    if re.search(r"\{[^{},]*\}", glob):
+        forms.append(_escaped(glob, "[]{},"))
+    if len(forms) == 1:
+        return _about_paths(glob)
+    return "{" + ",".join(map(_about_paths, dict.fromkeys(forms))) + "}"
+
+
+def _escaped(glob: str, signs: str) -> str:
+    """*glob* with *signs* standing for themselves."""
+    return re.sub(rf"\\.|[{re.escape(signs)}]", lambda sign: _literal(sign[0]), glob)
+
+
+def _literal(sign: str) -> str:
+    return sign if len(sign) == 2 else f"\\{sign}"
+
+
+def _about_paths(glob: str) -> str:
+    return glob if "/" in glob else f"**/{glob}"
+
+
+def _at_commas(glob: str) -> list[str]:
+    """The parts of *glob* between commas outside braces and brackets; those are left as they are."""
+    parts = [""]
+    depth = at = 0
+    while at < len(glob):
+        end = at + 1
+        if glob[at] == "\\":
+            end += 1
+        elif glob[at] == "[":
+            end = max(end, _class_end(glob, at))
+        depth += (glob[at] == "{") - (glob[at] == "}" and depth > 0)
+        if glob[at] == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += glob[at:end]
+        at = end
+    return parts
 
 
 def wants_hidden(glob: str) -> bool:

@@ -12,18 +12,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ..errors import ToolError
-from ..loop.tool import FunctionTool, ToolContext, tool
+from ..loop.tool import ToolContext
 from ..messages import AgentToolResult, TextContent
-from .globs import BadGlob, compile_glob, wants_hidden
+from .file_tool import FileTool
+from .globs import BadGlob, compile_glob, composed, in_any_folder, wants_hidden
 from .grep_fallback import BadPattern, compile_pattern
 from .grep_matches import LINE_CHARACTERS, FoundLine, Matches
 from .ripgrep import find_ripgrep, name_filter, which_files
 from .search_process import SearchEnd, SearchRequest, end_notices, run_search, worker
 from .searched_folder import SearchedFolder, searched_folder
-from .terminal_text import plain_text
+from .shown_names import one_line
 from .text_limits import MAX_BYTES, NOTICE_BYTES, head
 from .workspace import Workspace
 
@@ -45,7 +45,7 @@ _WITHHELD = " Files that may not be read are left out."
 
 def grep_tool(
     workspace: Workspace, *, hidden: Callable[[str], bool] | None = None
-) -> FunctionTool[..., Any]:
+) -> FileTool[...]:
     """The tool `grep` for *workspace*.
 
     Of a file for which *hidden* is true nothing is shown, not even that it has a hit. It is asked
@@ -54,7 +54,6 @@ def grep_tool(
     """
     description = _DESCRIPTION if hidden is None else _DESCRIPTION + _WITHHELD
 
-    @tool(name="grep", label="Grep", description=description, replay="safe")
     async def grep(
         pattern: str,
         path: str = ".",
@@ -88,9 +87,12 @@ def grep_tool(
             raise ToolError(f"The limit is {limit}, but it must be at least 1.")
         if not 0 <= context <= MAX_CONTEXT:
             raise ToolError(f"The context is {context}, but it must be 0 to {MAX_CONTEXT} lines.")
-        excluded = glob is not None and glob.startswith("!")
-        only = (glob or "").removeprefix("!") or None
         async with searched_folder(workspace, path) as place:
+            only = place.glob(glob or "") or None
+            excluded = only is not None and only.startswith("!")
+            only = place.glob(only.removeprefix("!")) if only else None
+            if only is not None and only.endswith("/"):  # a folder, so what is in it
+                only = in_any_folder(only.rstrip("/")) + "/**"
             dotted = only is not None and not excluded and wants_hidden(only)
             request = SearchRequest(
                 place.folder,
@@ -100,7 +102,7 @@ def grep_tool(
                 ignoreCase,
                 literal,
                 context,
-                _anywhere(only) if only is not None and not excluded else None,
+                in_any_folder(only) if only is not None and not excluded else None,
             )
             wanted = _compiled(only)
             matches = Matches(
@@ -115,7 +117,7 @@ def grep_tool(
             end = await _search(request, matches, ctx)
         return _result(place, request, matches, end, limit)
 
-    return grep
+    return FileTool(grep, workspace, label="Grep", description=description, replay="safe")
 
 
 def _withheld(place: SearchedFolder, hidden: Callable[[str], bool]) -> Callable[[str], bool]:
@@ -123,16 +125,11 @@ def _withheld(place: SearchedFolder, hidden: Callable[[str], bool]) -> Callable[
     return lambda path: hidden(os.path.join(place.named, path))
 
 
-def _anywhere(glob: str) -> str:
-    """A glob without a slash is about names, in whatever folder."""
-    return glob if "/" in glob else f"**/{glob}"
-
-
 def _compiled(glob: str | None) -> re.Pattern[str] | None:
     if glob is None:
         return None
     try:
-        return compile_glob(_anywhere(glob))
+        return compile_glob(composed(in_any_folder(glob)))
     except BadGlob as error:
         raise ToolError(f"The glob {glob!r} cannot be used: {error}.") from error
 
@@ -198,6 +195,8 @@ def _result(
     notices += end_notices(end)
     if not matches.lines and not notices and place.file is not None and matches.binary:
         notices.append("The file is binary and was not searched.")
+    if not matches.lines and not notices:
+        notices += _doubts(request)
     details = {
         "matches": matches.count,
         "truncated": bool(cut.by or matches.more or cut_lines or matches.unread or end.timed_out),
@@ -208,6 +207,19 @@ def _result(
     return AgentToolResult([TextContent(body)], details, end.timed_out)
 
 
+def _doubts(request: SearchRequest) -> list[str]:
+    """Why a pattern that found nothing may not mean what it was meant to."""
+    pattern = "" if request.literal else request.pattern or ""
+    # Pairs of backslashes are one that stands for itself.
+    signs = set(re.findall(r"\\(.)", pattern, re.DOTALL))
+    doubts: list[str] = []
+    if "|" in signs:
+        doubts.append(r"\| is a plain bar here; write | between alternatives.")
+    if "n" in signs:
+        doubts.append(r"\n never matches: grep looks at one line at a time.")
+    return doubts
+
+
 def _rows(place: SearchedFolder, lines: Sequence[FoundLine], context: int) -> list[str]:
     rows: list[str] = []
     previous: FoundLine | None = None
@@ -216,7 +228,7 @@ def _rows(place: SearchedFolder, lines: Sequence[FoundLine], context: int) -> li
         if context and previous is not None and not adjoins:
             rows.append("--")
         mark = ":" if line.is_match else "-"
-        row = f"{plain_text(place.shown(line.path))}{mark}{line.number}{mark} {line.text}"
+        row = f"{one_line(place.shown(line.path))}{mark}{line.number}{mark} {line.text}"
         if line.left_out:
             at = f"at column {line.column:,}; " if line.column is not None else ""
             row += f" [{at}{line.left_out:,} characters left out]"

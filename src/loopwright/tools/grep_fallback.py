@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import msgspec
 
-from .globs import compile_glob
+from .globs import compile_glob, composed
 from .search_process import SEARCH_SECONDS, SearchRequest
 from .walk import walk
 
@@ -97,9 +97,11 @@ def _files(request: SearchRequest, unreadable: list[str]) -> Iterator[str]:
     if request.file is not None:
         yield request.file
         return
-    wanted = None if request.glob is None else compile_glob(request.glob)
-    for path in walk(request.folder, hidden=request.hidden, unreadable=unreadable):
-        if wanted is None or wanted.match(path):
+    wanted = None if request.glob is None else compile_glob(composed(request.glob))
+    for path in walk(
+        request.folder, hidden=request.hidden, unreadable=unreadable, others=request.others
+    ):
+        if wanted is None or wanted.match(composed(path)):
             yield path
 
 

@@ -18,6 +18,7 @@ from typing import IO, Literal, NamedTuple
 
 import msgspec
 
+from .globs import composed
 from .terminal_text import plain_text
 from .text_limits import MAX_BYTES
 
@@ -163,7 +164,10 @@ class Matches:
     def _looks_at(self, path: str) -> bool:
         if not self._hidden and any(part.startswith(".") for part in path.split("/")):
             return False
-        if self._wanted is not None and (self._wanted.match(path) is None) is not self._excluded:
+        if (
+            self._wanted is not None
+            and (self._wanted.match(composed(path)) is None) is not self._excluded
+        ):
             return False
         return self._withheld is None or not self._withheld(path)
 

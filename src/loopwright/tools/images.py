@@ -182,6 +182,9 @@ def _plain(image: Image) -> Image:
     image.load()
     if image.mode in ("RGB", "RGBA", "L"):
         return image.copy()
+    if image.mode.startswith("I"):  # 16 bits a pixel, which a conversion would cut off, not scale
+        wide = image.convert("I")
+        return wide.point(lambda value: value * (1 / 256)).convert("L")  # pyright: ignore[reportUnknownMemberType]
     has_alpha = image.mode in ("LA", "PA") or "transparency" in image.info
     return image.convert("RGBA" if has_alpha else "RGB")
 

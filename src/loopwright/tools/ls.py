@@ -5,13 +5,11 @@ Not here: searching below it (find).
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..errors import ToolError
-from ..loop.function_tool import FunctionTool
 from ..messages import AgentToolResult, TextContent
-from ..records import clean_text
+from .file_tool import FileTool
 from .paths import shown
+from .shown_names import one_line
 from .text_limits import MAX_BYTES, NOTICE_BYTES, head
 from .workspace import FolderEntry, Workspace, locate
 
@@ -20,7 +18,7 @@ __all__ = ["ls_tool"]
 DEFAULT_LIMIT = 500
 
 
-def ls_tool(workspace: Workspace) -> FunctionTool[[str, int], Any]:
+def ls_tool(workspace: Workspace) -> FileTool[[str, int]]:
     """The tool `ls` on *workspace*. Details: `entries`, how many there are, and `truncated`."""
 
     async def ls(path: str = ".", limit: int = DEFAULT_LIMIT) -> AgentToolResult:
@@ -34,8 +32,10 @@ def ls_tool(workspace: Workspace) -> FunctionTool[[str, int], Any]:
             raise ToolError(f"limit is {limit}; it must be at least 1.")
         real, found = await locate(workspace, path or ".")
         if found.kind != "folder":
+            what = "a file" if found.kind == "file" else "a device, a pipe or a broken link"
             raise ToolError(
-                f"{shown(real, workspace.root)!r} is a file, not a folder.", hint="use read"
+                f"{shown(real, workspace.root)!r} is {what}, not a folder.",
+                hint="use read" if found.kind == "file" else None,
             )
         entries = sorted(await workspace.list(real), key=_order)
         if not entries:
@@ -55,17 +55,13 @@ def ls_tool(workspace: Workspace) -> FunctionTool[[str, int], Any]:
         details = {"entries": len(entries), "truncated": cut.lines < len(entries)}
         return AgentToolResult([TextContent(text)], details=details)
 
-    return FunctionTool(ls, label="Ls", replay="safe")
+    return FileTool(ls, workspace, label="Ls", replay="safe")
 
 
 def _order(entry: FolderEntry) -> tuple[str, str]:
     return entry.name.casefold(), entry.name
 
 
-_VISIBLE = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F)}
-
-
 def _line(entry: FolderEntry) -> str:
-    # A line feed in a name would look like two names.
-    name = clean_text(entry.name).translate(_VISIBLE)
+    name = one_line(entry.name)
     return f"{name}/" if entry.kind == "folder" else name

@@ -9,6 +9,7 @@ Not here: what is written (process_output.py).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import tempfile
@@ -37,19 +38,29 @@ class OutputFiles:
     ) -> None:
         """*folder* is one of this user's below the system's temporary folder if None."""
         self._folder = None if folder is None else os.path.abspath(folder)
+        self._is_own = folder is None
         self._keep_seconds = keep_seconds
 
     @property
     def folder(self) -> str:
-        """Its path, for a workspace that is to let the model read the files."""
+        """Its path, for a workspace that is to let the model read the files. Raises nothing."""
         if self._folder is None:
             self._folder = _own_folder()
         return self._folder
+
+    @property
+    def pattern(self) -> str:
+        """What the files are called, for a rule that lets the model read them: not the folder, in
+        which those of other sessions lie. Nobody guesses their names."""
+        return os.path.join(self.folder, f"{_PREFIX}*{_SUFFIX}")
 
     def create(self) -> IO[bytes]:
         """A new, empty file, open for writing; `name` is its path. Raises `OSError`. Blocks."""
         folder = self.folder
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        if self._is_own and not _is_private(folder):
+            # It was cleaned away meanwhile, and everybody may make another in its place.
+            folder = self._folder = tempfile.mkdtemp(prefix="loopwright-output-")
         self._remove_old(folder)
         descriptor, path = tempfile.mkstemp(_SUFFIX, _PREFIX, folder)
         os.close(descriptor)
@@ -70,17 +81,30 @@ class OutputFiles:
 
 def _own_folder() -> str:
     """This user's folder, which nobody else can have prepared; else a fresh one."""
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    folder = os.path.join(tempfile.gettempdir(), f"loopwright-output-{user}")
+    name = f"loopwright-output-{os.getuid() if hasattr(os, 'getuid') else 0}"
     try:
+        folder = os.path.join(tempfile.gettempdir(), name)
+    except OSError:  # nothing can be written anywhere, which is said when a file is needed
+        return os.path.join(os.sep, "tmp", name)
+    with contextlib.suppress(OSError):  # a file, or a link to nowhere, has the name
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        found = os.lstat(folder)
-    except OSError:  # a file, or a link to nowhere, has the name
-        return tempfile.mkdtemp(prefix="loopwright-output-")
-    private = stat.S_ISDIR(found.st_mode) and (os.name != "posix" or not found.st_mode & 0o077)
-    if private and (os.name != "posix" or found.st_uid == user):
+    if _is_private(folder):
         return folder
-    return tempfile.mkdtemp(prefix="loopwright-output-")
+    try:
+        return tempfile.mkdtemp(prefix="loopwright-output-")
+    except OSError:
+        return folder
+
+
+def _is_private(folder: str) -> bool:
+    """Whether *folder* is one, this user's, and nobody else may enter it."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    if os.name != "posix":
+        return stat.S_ISDIR(found.st_mode)
+    return stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077 and found.st_uid == os.getuid()
 
 
 class Spool:

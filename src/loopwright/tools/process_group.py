@@ -1,4 +1,4 @@
-"""A command as a process group of its own: started, listened to, and ended as a whole.
+"""A command as a session and process group of its own: started, listened to, and ended as a whole.
 
 The group's leader is left a zombie until the very end, so that its number cannot become another
 group's while signals are sent to it. POSIX only.
@@ -7,7 +7,8 @@ When the leader has ended, what it left running is not waited for: the pipe may 
 long as a server runs. It is read until it is silent for a moment, and no longer than half a second.
 What still runs then is left alive; nobody reads what it writes to the pipe any more.
 
-Not here: what a shell is told (bash.py), and what becomes of the output (process_output.py).
+Not here: what a shell is told (bash.py), what becomes of the output (process_output.py), and which
+processes there are (process_table.py).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Literal
 
 from ..loop.threads import run_in_thread
 from ..signals import AbortSignal
+from .process_table import groups_of_session, is_group_alive, members_outside, send_to, still_run
 
 __all__ = ["Ended", "run_group"]
 
@@ -47,7 +49,10 @@ class Ended:
     exit_code: int | None
     """Of the leader, negative for a signal; None if it could not be learned."""
     left_running: int | None
-    """The number of the group, if the leader ended by itself and others of it are still alive."""
+    """The number of the group, if the leader ended by itself and others of it are still alive; that
+    of another group, if only that is left."""
+    left_groups: tuple[int, ...] = ()
+    """All groups of the command's session that are still alive then."""
 
 
 async def run_group(
@@ -64,9 +69,9 @@ async def run_group(
 
     *write* is awaited between two calls of *feed*; while it takes its time the process waits, too.
     After *timeout* seconds, when *abort* fires and when the caller is cancelled the whole group is
-    asked to end (SIGTERM), and killed after a second. A cancellation that comes with the signal is
-    answered by returning, so that the output so far can be told; any other is raised once the group
-    is gone. Raises `OSError` or `ValueError` for a command that cannot be started.
+    asked to end (SIGTERM), and killed after a second; on Linux also what made a group of its own.
+    A cancellation that comes with the signal is answered by returning, so that the output so far
+    can be told; any other is raised once the group is gone. Raises `OSError` or `ValueError` for a command that cannot be started.
     """
     reading, writing = os.pipe()
     pipe = _Pipe(reading, feed, write)
@@ -127,7 +132,7 @@ class _Group:
             forget()
             if timer is not None:
                 timer.cancel()
-        left = how == "exit" and await self._leaves_others()
+        left = await self._leaves_others() if how == "exit" else ()
         self._finished = True
         task = asyncio.current_task()
         if cancelled and (task is None or not abort.aborted):
@@ -135,7 +140,7 @@ class _Group:
         for _ in cancelled:  # the loop aborts and cancels; the answer to both is a result
             assert task is not None
             task.uncancel()
-        return Ended(how, self._reap(), self._process.pid if left else None)
+        return Ended(how, self._reap(), left[0] if left else None, left)
 
     async def _wind_down(
         self,
@@ -151,20 +156,29 @@ class _Group:
     def bury(self) -> None:
         """The last act, whatever happened: kill what did not end in order, and reap the leader."""
         if not self._finished:
+            strays = members_outside(self._process.pid)
             _send(self._process.pid, signal.SIGKILL)
+            send_to(strays, signal.SIGKILL)
         if self._reap() is None:  # it takes a moment to die, and there is none left to wait
             threading.Thread(target=self._process.wait, daemon=True).start()
 
     async def _stop(self) -> None:
         """Ask all of the group to end, then kill it."""
         pid = self._process.pid
+        # Looked for before the first signal: whose parent has ended cannot be found any more.
+        strays = await run_in_thread(members_outside, pid)
         _send(pid, signal.SIGTERM)
+        send_to(strays, signal.SIGTERM)
         deadline = self._loop.time() + TERM_SECONDS
         pause = 0.005
-        while self._loop.time() < deadline and await run_in_thread(_is_alive, pid):
+        while self._loop.time() < deadline and (
+            await run_in_thread(is_group_alive, pid) or still_run(strays)
+        ):
             await asyncio.sleep(pause)
             pause = min(pause * 2, 0.1)
+        strays |= await run_in_thread(members_outside, pid)
         _send(pid, signal.SIGKILL)
+        send_to(strays, signal.SIGKILL)
         try:
             async with asyncio.timeout(TERM_SECONDS / 2):
                 await self._exited.wait()
@@ -182,14 +196,14 @@ class _Group:
             await asyncio.wait({reader}, timeout=until - now)
         pipe.read_rest()
 
-    async def _leaves_others(self) -> bool:
-        """Whether the group goes on. Who has just closed the pipe may need a moment to end."""
+    async def _leaves_others(self) -> tuple[int, ...]:
+        """The groups that go on. Who has just closed the pipe may need a moment to end."""
         deadline = self._loop.time() + QUIET_SECONDS
-        while alive := await run_in_thread(_is_alive, self._process.pid):
+        while groups := await run_in_thread(groups_of_session, self._process.pid):
             if self._loop.time() >= deadline:
                 break
             await asyncio.sleep(QUIET_SECONDS / 5)
-        return alive
+        return groups
 
     def _settle(self, how: Literal["exit", "timeout", "abort"]) -> None:
         if not self._end.done():
@@ -285,29 +299,3 @@ def _send(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
     except (PermissionError, ProcessLookupError):  # nobody is left, or nobody we may end
         return
-
-
-def _is_alive(group: int) -> bool:
-    """Whether a process of *group* still runs. Zombies do not: where nobody reaps orphans they stay
-    for ever. Blocks for a moment."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # macOS: only zombies; elsewhere: others' processes
-        return os.path.exists("/proc/self/stat")
-    try:
-        numbers = [name for name in os.listdir("/proc") if name.isdigit()]
-    except FileNotFoundError:  # no such file system here
-        return True
-    seen = False
-    for number in numbers:
-        try:
-            with open(f"/proc/{number}/stat", "rb") as file:
-                state, _parent, of_group = file.read().rpartition(b")")[2].split()[:3]
-        except (OSError, ValueError):  # it has just ended
-            continue
-        seen = True
-        if int(of_group) == group and state not in b"ZX":
-            return True
-    return not seen

@@ -6,15 +6,26 @@ Not here: reading the pipe (process_group.py), and where the files lie (output_f
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from typing import Protocol
 
 from ..loop.threads import run_in_thread
 from .output_files import OutputFiles, Spool
 from .terminal_text import TerminalText
 from .text_limits import MAX_BYTES, MAX_LINES, NOTICE_BYTES, Cut, tail
 
-__all__ = ["ProcessOutput"]
+__all__ = ["ProcessOutput", "TextFilter"]
 
 _SMALL_PIECE = 2048
+
+
+class TextFilter(Protocol):
+    """Takes a text piece by piece and gives back what is to become of it.
+
+    It may hold back the end of a piece until it knows what follows; with *final* nothing follows.
+    """
+
+    def __call__(self, text: str, *, final: bool) -> str: ...
 
 
 class ProcessOutput:
@@ -28,11 +39,16 @@ class ProcessOutput:
         files: OutputFiles,
         max_lines: int = MAX_LINES,
         max_bytes: int = MAX_BYTES - 2 * NOTICE_BYTES,
+        clean: Callable[[], TextFilter] | None = None,
     ) -> None:
-        """The default leaves room for two notices: what was cut, and how the process ended."""
+        """The default leaves room for two notices: what was cut, and how the process ended.
+
+        *clean* makes what all of the text goes through before it is shown or kept in a file.
+        """
         self._max_lines = max_lines
         self._max_bytes = max_bytes
         self._text = TerminalText()
+        self._clean = None if clean is None else clean()
         self._tail: deque[tuple[str, int]] = deque()
         self._tail_bytes = 0
         self._bytes = 0
@@ -45,6 +61,8 @@ class ProcessOutput:
     def feed(self, data: bytes, *, final: bool = False) -> None:
         """Take what a read returned. Returns at once."""
         text = self._text.feed(data, final=final)
+        if self._clean is not None:
+            text = self._clean(text, final=final)
         if not text:
             return
         encoded = text.encode()

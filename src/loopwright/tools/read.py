@@ -4,7 +4,7 @@ A file is never in memory as a whole: it is read to the lines that are wanted an
 lines are only counted. Bytes that are no UTF-8 are shown as U+FFFD and the model is told; `edit`
 takes such files too, and keeps those bytes.
 
-Not here: images (images.py), limits (text_limits.py).
+Not here: images (images.py), what is no text (binary_files.py), limits (text_limits.py).
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import codecs
 from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import ToolError
-from ..loop.function_tool import FunctionTool
 from ..messages import AgentToolResult, TextContent
 from . import images
+from .binary_files import refuse_binary
+from .file_tool import FileTool
 from .paths import shown
 from .text_limits import MAX_BYTES, MAX_LINES, NOTICE_BYTES, Cut, byte_size, head, show_size
 from .workspace import Workspace, locate
 
-__all__ = ["read_tool", "refuse_binary"]
+__all__ = ["read_tool"]
 
 CHUNK_BYTES = 64 * 1024
 
@@ -30,7 +31,7 @@ MOST_BYTES_COUNTED = 1024 * 1024 * 1024
 """Behind this many bytes the lines of a file are not counted any more, only said to be more."""
 
 
-def read_tool(workspace: Workspace) -> FunctionTool[[str, int, int], Any]:
+def read_tool(workspace: Workspace) -> ReadTool:
     """The tool `read` on *workspace*.
 
     Details of a text are `startLine`, `endLine`, `totalLines` (None if the file is too large to
@@ -48,6 +49,7 @@ def read_tool(workspace: Workspace) -> FunctionTool[[str, int, int], Any]:
             offset: the line to start with; the first one is 1
             limit: how many lines to read at most
         """
+        offset = offset or 1  # a model that counts from 0 means the first line
         if offset < 1 or limit < 1:
             raise ToolError(f"offset is {offset} and limit {limit}; both must be at least 1.")
         real, found = await locate(workspace, path)
@@ -57,28 +59,30 @@ def read_tool(workspace: Workspace) -> FunctionTool[[str, int, int], Any]:
             beginning = file.read(CHUNK_BYTES)
             if images.is_image(beginning):
                 return images.show(beginning + file.read(images.MOST_BYTES_READ))
-            refuse_binary(beginning[:8192], name)
+            refuse_binary(beginning, name)
             part = _read_lines(file, offset, min(limit, MAX_LINES))
             return _result(part, name, found.size, offset)
 
         return await workspace.read(real, reader)
 
-    return FunctionTool(read, label="Read", replay="safe")
+    return ReadTool(read, workspace, label="Read", replay="safe")
 
 
-def refuse_binary(beginning: bytes, name: str) -> None:
-    """Raise `ToolError` if a file that starts with *beginning* is no text. `edit` asks it as well,
-    so that the two agree about what can be edited."""
-    if beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ToolError(
-            f"{name!r} is UTF-16, which is not read here.",
-            hint=f"convert it: iconv -f UTF-16 -t UTF-8 {name}",
-        )
-    if b"\0" in beginning:
-        raise ToolError(
-            f"{name!r} is a binary file, neither text nor an image.",
-            hint="look at it with a command such as file, strings or xxd",
-        )
+class ReadTool(FileTool[[str, int, int]]):
+    """A file tool that also takes the last line instead of how many."""
+
+    def prepare_arguments(self, args: dict[str, Any]) -> dict[str, Any]:
+        """`end_line` becomes a limit; numbers may still be text here."""
+        args = super().prepare_arguments(args)
+        if "limit" not in args and "end_line" in args:
+            try:
+                start, end = int(args.get("offset") or 1), int(args["end_line"])
+            except (TypeError, ValueError):
+                return args
+            if end >= start:
+                args["limit"] = end - max(start, 1) + 1
+                del args["end_line"]
+        return args
 
 
 class _Part(NamedTuple):

@@ -36,6 +36,10 @@ def name_filter(glob: str | None) -> list[str]:
     """What lets ripgrep pass over files whose name cannot match *glob*, as a file type: unlike its
     own globs, types do not bring back what is ignored."""
     name = (glob or "").rpartition("/")[2]
-    if name.startswith(".") or not re.fullmatch(r"[\w.*?-]*[\w.?-][\w.*?-]*", name):
+    if name.startswith(".") or not re.fullmatch(
+        r"[\w.*?-]*[\w.?-][\w.*?-]*",
+        name,
+        re.ASCII,  # an accent may be spelled in two ways
+    ):
         return []
     return [f"--type-add=wanted:{name}", "--type=wanted"]

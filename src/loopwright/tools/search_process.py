@@ -9,6 +9,7 @@ Not here: what is searched for (grep.py, find.py), the worker's side (grep_fallb
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import msgspec
 from ..errors import ToolError
 from ..loop.threads import run_in_thread
 from ..signals import AbortSignal
+from .faults import in_words
 
 __all__ = ["SEARCH_SECONDS", "SearchEnd", "SearchRequest", "end_notices", "run_search", "worker"]
 
@@ -49,6 +51,8 @@ class SearchRequest(msgspec.Struct, frozen=True):
     context: int = 0
     glob: str | None = None
     """Search only these."""
+    others: bool = False
+    """List folders and links instead of files. Only our own worker can."""
 
 
 class SearchEnd(NamedTuple):
@@ -78,7 +82,8 @@ def end_notices(end: SearchEnd) -> list[str]:
         )
     unreadable = sum(1 for line in end.errors.splitlines() if line.startswith("rg: "))
     if end.exit_code == 2 and unreadable:
-        notices.append(f"{unreadable:,} files or folders could not be read.")
+        what = "1 file or folder" if unreadable == 1 else f"{unreadable:,} files or folders"
+        notices.append(f"{what} could not be read.")
     return notices
 
 
@@ -93,7 +98,7 @@ async def run_search(
 
     The process is killed when *consume* returns True, for it has enough, after *seconds*, when
     *abort* fires and when the caller is cancelled. Raises `OSError` if it cannot be started,
-    `ToolError` after an abort.
+    `ToolError` after an abort and for a *folder* that cannot be entered.
     """
     search = _Search(command, folder, consume)
     loop = asyncio.get_running_loop()
@@ -130,14 +135,7 @@ class _Search:
             with self._lock:
                 if self._stopped:
                     return SearchEnd(-1, "", self._timed_out)
-                process = self._process = subprocess.Popen(
-                    self._command,
-                    cwd=self._folder,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=errors,
-                    start_new_session=True,  # Ctrl-C is for the program, which aborts
-                )
+                process = self._process = self._start(errors)
             with process:
                 enough = True
                 try:
@@ -148,6 +146,21 @@ class _Search:
             errors.seek(0)
             text = errors.read(_ERROR_BYTES).decode(errors="replace")
         return SearchEnd(process.returncode, text, self._timed_out)
+
+    def _start(self, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                self._command,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,  # Ctrl-C is for the program, which aborts
+            )
+        except OSError as error:
+            if error.filename == self._folder:  # nobody may enter it, or it has just gone
+                raise in_words(os.path.basename(self._folder), error) from error
+            raise
 
     def stop(self, timed_out: bool = False) -> None:
         """From any thread, any number of times."""

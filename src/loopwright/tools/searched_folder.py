@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from ..errors import ToolError
+from .globs import from_folder
 from .paths import shown
 from .workspace import Workspace, locate
 
@@ -29,6 +30,17 @@ class SearchedFolder:
     named: str
     """The folder's path in the workspace."""
     root: str
+
+    def glob(self, spelled: str) -> str:
+        """*spelled* from this folder on: models write it absolute, with `./`, or from the root of
+        the workspace on although they gave the folder, too."""
+        glob = from_folder(spelled, self.named)
+        above = shown(self.named, self.root)
+        if above != "." and glob.startswith(f"{above}/"):
+            first = above.partition("/")[0]
+            if not os.path.lexists(os.path.join(self.folder, first)):
+                glob = from_folder(glob, above)
+        return glob
 
     def shown(self, path: str) -> str:
         """*path*, relative to the folder, as the other tools take it."""

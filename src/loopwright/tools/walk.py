@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Literal
 
 from .ignore_files import IgnoreLevel, root_levels
 
 __all__ = ["walk"]
 
+_Kind = Literal["file", "folder", "link"]
 
-def walk(folder: str, *, hidden: bool, unreadable: list[str]) -> Iterator[str]:
+
+def walk(
+    folder: str, *, hidden: bool, unreadable: list[str], others: bool = False
+) -> Iterator[str]:
     """The paths, relative to *folder* with forward slashes, in the order of their parts' bytes.
 
     *folder* is a real path. Folders that cannot be read are added to *unreadable*. With *hidden*
-    all but `.git` is looked at.
+    all but `.git` is looked at. With *others* the folders, with a slash, and the links come in place
+    of the files.
     """
     levels = [_open(folder, root_levels(folder), "", hidden, unreadable)]
     while levels:
@@ -28,21 +34,24 @@ def walk(folder: str, *, hidden: bool, unreadable: list[str]) -> Iterator[str]:
         if entry is None:
             levels.pop()
             continue
-        path, is_folder = entry
+        path, kind = entry
+        is_folder = kind == "folder"
         full = os.path.join(folder, path)
         if level.ignores(full, is_folder=is_folder):
             continue
         if is_folder:
             levels.append(_open(full, level, path, hidden, unreadable))
-        else:
+            if others:
+                yield f"{path}/"
+        elif others == (kind == "link"):
             yield path
 
 
 def _open(
     folder: str, above: IgnoreLevel | None, path: str, hidden: bool, unreadable: list[str]
-) -> tuple[IgnoreLevel, Iterator[tuple[str, bool]]]:
-    """The rules of *folder*, and the files and folders in it: each path, and whether a folder."""
-    found: list[tuple[bytes, str, bool]] = []
+) -> tuple[IgnoreLevel, Iterator[tuple[str, _Kind]]]:
+    """The rules of *folder*, and what is in it: each path, and what it is."""
+    found: list[tuple[bytes, str, _Kind]] = []
     names: list[str] = []
     try:
         with os.scandir(folder) as entries:
@@ -51,14 +60,20 @@ def _open(
                 names.append(name)
                 if name.startswith(".") and (not hidden or name == ".git"):
                     continue
-                is_folder = entry.is_dir(follow_symlinks=False)
-                if is_folder or entry.is_file(follow_symlinks=False):
-                    found.append((os.fsencode(name), name, is_folder))
+                kind = _kind(entry)
+                if kind is not None:
+                    found.append((os.fsencode(name), name, kind))
     except OSError:
         unreadable.append(path or ".")
     found.sort()
     prefix = f"{path}/" if path else ""
-    return (
-        IgnoreLevel(folder, above, names),
-        iter([(prefix + name, is_folder) for _, name, is_folder in found]),
-    )
+    paths: list[tuple[str, _Kind]] = [(prefix + name, kind) for _, name, kind in found]
+    return IgnoreLevel(folder, above, names), iter(paths)
+
+
+def _kind(entry: os.DirEntry[str]) -> _Kind | None:
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    if entry.is_file(follow_symlinks=False):
+        return "file"
+    return "link" if entry.is_symlink() else None

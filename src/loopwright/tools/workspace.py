@@ -15,12 +15,15 @@ from collections.abc import Callable
 from typing import BinaryIO, Literal, NamedTuple, Protocol, TypeVar
 
 from ..errors import ToolError
-from .paths import shown
+from .paths import PathRefused, shown
 from .text_limits import first_bytes
 
 __all__ = ["FileKind", "FileStat", "FolderEntry", "Workspace", "locate", "not_found"]
 
 T = TypeVar("T")
+
+_MOST_PARTS = 20
+"""So many names at the end of a path are looked for in the workspace."""
 
 FileKind = Literal["file", "folder", "other"]
 """`other` is a device, a pipe, or a link that leads nowhere or out of the workspace."""
@@ -108,11 +111,36 @@ class Workspace(Protocol):
 
 async def locate(workspace: Workspace, path: str) -> tuple[str, FileStat]:
     """The real path and kind of *path*, which must exist. Raises `ToolError` with near names."""
-    real = await workspace.resolve(path)
+    try:
+        real = await workspace.resolve(path)
+    except PathRefused as refusal:
+        inside = await _inside(workspace, path)
+        if inside is None:
+            raise
+        raise PathRefused(refusal.message, hint=f"did you mean {inside!r}?") from None
     found = await workspace.stat(real)
     if found is None:
         raise await not_found(workspace, path, real)
     return real, found
+
+
+async def _inside(workspace: Workspace, path: str, least: int = 1) -> str | None:
+    """What there is in the workspace under the last names of *path*, *least* of them or more.
+
+    Models put the name of the workspace in front, or the folder of one they remember.
+    """
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not path.startswith("/"):
+        parts = parts[1:]  # all of it was tried
+    parts = parts[-_MOST_PARTS:]
+    for start in range(len(parts) - least + 1):
+        try:
+            real = await workspace.resolve("/".join(parts[start:]))
+            if await workspace.stat(real) is not None:
+                return shown(real, workspace.root)
+        except ToolError:
+            continue
+    return None
 
 
 async def not_found(workspace: Workspace, path: str, real: str) -> ToolError:
@@ -123,13 +151,21 @@ async def not_found(workspace: Workspace, path: str, real: str) -> ToolError:
 
     name = shown(real, workspace.root)
     message = f"There is no file or folder {first_bytes(name, 500)!r}."
+    if os.path.basename(real) != path.rstrip("/").rpartition("/")[2]:
+        message += f" That is what {first_bytes(path, 500)!r} leads to."
+    inside = await _inside(workspace, path, least=2)
+    near: list[str] = [] if inside is None else [inside]
     folder = os.path.dirname(real)
-    try:
-        names = [entry.name for entry in (await workspace.list(folder))[:5000]]
-    except ToolError:
-        return ToolError(message, hint="use ls or find to see what there is")
-    near = get_close_matches(os.path.basename(real), names, n=3, cutoff=0.6)
+    if not near:
+        try:
+            names = [entry.name for entry in (await workspace.list(folder))[:5000]]
+        except ToolError:
+            names = []
+        close = get_close_matches(os.path.basename(real), names, n=3, cutoff=0.6)
+        near = [shown(os.path.join(folder, each), workspace.root) for each in close]
+    if not near:
+        inside = await _inside(workspace, path)
+        near = [] if inside is None else [inside]
     if not near:
         return ToolError(message, hint="use ls or find to see what there is")
-    meant = ", ".join(repr(shown(os.path.join(folder, each), workspace.root)) for each in near)
-    return ToolError(message, hint=f"did you mean {meant}?")
+    return ToolError(message, hint=f"did you mean {', '.join(map(repr, near))}?")

@@ -5,7 +5,7 @@ Not here: the tools themselves (tools/), what they may do (permissions/).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,11 @@ from ...loop.agent_tool import AgentTool
 from ...loop.hooks import TransformContext
 from ...permissions.gate import PermissionGate
 from ...permissions.policy import Policy
-from ...permissions.rules import READING_TOOLS
+from ...permissions.rules import READING_TOOLS, Rule
 
 if TYPE_CHECKING:
     from ...tools import LocalWorkspace
+    from ...tools.process_output import TextFilter
     from ..settings.schema import AgentTable, Settings
 
 __all__ = ["TOOL_NAMES", "give_tools", "only_named"]
@@ -43,13 +44,15 @@ def give_tools(
     policy: Policy,
     gate: PermissionGate,
     folder: Path,
+    clean: Callable[[], TextFilter] | None = None,
     transform_context: TransformContext | None = None,
 ) -> tuple[list[str], LocalWorkspace | None]:
     """Give *agent* the tools named in *wanted* (None: all), and the gate in front of them.
 
-    *more* are those of extensions. *transform_context* is what they do to what a model is shown; it
-    holds for children as well. Returns the names, and what the coding tools work on. Raises
-    `ConfigurationError` for a name that no tool has.
+    *more* are those of extensions, *clean* is what the output of commands goes through.
+    *transform_context* is what they do to what a model is shown; it holds for children as well.
+    Returns the names, and what the coding tools work on. Raises `ConfigurationError` for a name
+    that no tool has.
     """
     from ...loop.tool import as_tool
 
@@ -64,6 +67,7 @@ def give_tools(
     if not names:
         return [], None
     from ...tools import LocalWorkspace, coding_tools
+    from ...tools.output_files import OutputFiles
     from .outside_paths import GateWithDoor
 
     places = settings.permissions
@@ -71,8 +75,17 @@ def give_tools(
         folder, allow=_folders(places.writable), readable=_folders(places.readable)
     )
     agent.before_tool_call = GateWithDoor(gate, workspace)
+    files = OutputFiles()
+    # The model is told of these files, and what they hold it might have been shown.
+    policy.rules.append(Rule("allow", "read", files.pattern, "long output of commands"))
     tools = [
-        *coding_tools(workspace, hidden=policy.hides, bash_timeout=settings.bash.timeout_seconds),
+        *coding_tools(
+            workspace,
+            hidden=policy.hides,
+            bash_timeout=settings.bash.timeout_seconds,
+            files=files,
+            clean=clean,
+        ),
         *others,
     ]
     chosen = [tool for tool in tools if tool.name in names]

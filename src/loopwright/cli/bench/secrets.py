@@ -3,13 +3,17 @@
 A command that prints its environment, or a file that holds a key, would otherwise put it into the
 session and send it to the model. Only the values are known here that this program itself could send
 to a vendor: no guess is made what else may be a secret.
+
+This is against accidents. They are found as they are, in base64 (`kubectl get secret`, `curl -v`)
+and as a URL spells them; whoever turns a value round, or prints it in parts, gets it past this.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -21,9 +25,10 @@ from ...messages import AgentToolResult, TextContent
 from ...models import Models
 from ...models.credentials import credential_file
 
-__all__ = ["Secrets", "known_secrets"]
+__all__ = ["SecretFilter", "Secrets", "known_secrets"]
 
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.I)
+_PLAIN_IN_URLS = re.compile(r"[A-Za-z0-9_.~-]+")
 
 SHORTEST = 12
 """Characters. What is shorter may be a word like any other."""
@@ -33,18 +38,29 @@ class Secrets:
     """Values to be kept out, each with the name that is shown in its place."""
 
     def __init__(self, named: Iterable[tuple[str, str]]) -> None:
-        values = {value: name for name, value in named if len(value) >= SHORTEST}
+        values = {
+            form: name
+            for name, value in named
+            if len(value) >= SHORTEST
+            for form in _spellings(value)
+            if len(form) >= SHORTEST
+        }
         # The longest first: one may be the beginning of another.
         self._values = sorted(values.items(), key=lambda item: -len(item[0]))
+
+    def filter(self) -> SecretFilter:
+        """What keeps them out of one text that comes piece by piece."""
+        return SecretFilter(self._values)
 
     def hide(self, text: str) -> str:
         """*text* without them. Long output is cut before it comes here, perhaps in the middle of
         one: most of one, from its beginning or to its end, is hidden as well."""
         for value, name in self._values:
-            shown = f"[{name}, not shown]"
-            if value in text:
-                text = text.replace(value, shown)
             most = max(SHORTEST, len(value) * 2 // 3)
+            if value[:most] not in text and value[-most:] not in text:
+                continue
+            shown = f"[{name}, not shown]"
+            text = text.replace(value, shown)
             text = _without_beginnings(text, value, most, shown)
             # A text that ends as the value does is, backwards, one that begins so.
             back = _without_beginnings(text[::-1], value[::-1], most, shown[::-1])
@@ -78,6 +94,56 @@ class Secrets:
         if not changed and all(a is b for a, b in zip(content, result.content, strict=True)):
             return None
         return msgspec.structs.replace(result, content=content, details=details)
+
+
+class SecretFilter:
+    """Replaces each of some values in a text that comes piece by piece, however they are cut."""
+
+    def __init__(self, values: Sequence[tuple[str, str]]) -> None:
+        """*values* with the name of each, the longest first."""
+        self._values = values
+        self._held = ""
+        """What may be the beginning of one."""
+
+    def __call__(self, text: str, *, final: bool = False) -> str:
+        """The text that *text* completes; with *final* also what was still held back."""
+        text = self._held + text
+        end = len(text) if final else self._sure(text)
+        self._held = text[end:]
+        text = text[:end]
+        for value, name in self._values:
+            if value in text:
+                text = text.replace(value, f"[{name}, not shown]")
+        return text
+
+    def _sure(self, text: str) -> int:
+        """Where in *text* a value may begin that is not complete."""
+        end = len(text)
+        for value, _ in self._values:
+            at = text.find(value[0], max(0, len(text) - len(value) + 1), end)
+            while at >= 0 and not value.startswith(text[at:]):
+                at = text.find(value[0], at + 1, end)
+            end = end if at < 0 else at
+        for value, _ in self._values:  # a complete one is not cut for the sake of its last letters
+            at = text.find(value, max(0, end - len(value) + 1))
+            if 0 <= at < end < at + len(value):
+                end = at + len(value)
+        return end
+
+
+def _spellings(value: str) -> Iterator[str]:
+    """*value* in the forms in which programs print it. In base64 it depends on what stands before
+    it, and its ends on what is beside it: those are left out."""
+    yield value
+    data = value.encode("utf-8", "surrogatepass")
+    for before in range(3):
+        form = base64.b64encode(bytes(before) + data).decode("ascii")
+        first, last = -(before * 8 // -6), (before + len(data)) * 8 // 6
+        yield form[first:last]
+    if not _PLAIN_IN_URLS.fullmatch(value):
+        from urllib.parse import quote
+
+        yield quote(value, safe="", errors="replace")
 
 
 def _without_beginnings(text: str, value: str, least: int, shown: str) -> str:

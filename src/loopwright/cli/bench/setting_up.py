@@ -94,7 +94,7 @@ async def set_up(
     if own is not None:
         manned = _own_agent(own, ground, gate)
     else:
-        manned = _product_agent(ground, gate, hooks, last)
+        manned = _product_agent(ground, gate, hooks, secrets, last)
     agent = manned.agent
     agent.after_tool_call = hooks.after_tool_call
     agent.prepare_request = hooks.prepare_request
@@ -159,6 +159,8 @@ def _ground(options: RunOptions, folder: Path, models: Models, tell: Notes) -> _
         options.permission_mode or settings.settings.permissions.mode,
         settings.rules,
         folder,
+        readable=settings.settings.permissions.readable,
+        writable=settings.settings.permissions.writable,
         searches_skip_denied=True,
     )
     return _Ground(options, folder, settings, extensions, models, default, policy, tell)
@@ -168,7 +170,11 @@ def _ground(options: RunOptions, folder: Path, models: Models, tell: Notes) -> _
 
 
 def _product_agent(
-    ground: _Ground, gate: PermissionGate, hooks: Hooks, last: LaneConfig | None
+    ground: _Ground,
+    gate: PermissionGate,
+    hooks: Hooks,
+    secrets: Secrets,
+    last: LaneConfig | None,
 ) -> _Manned:
     """An agent with the tools of this program."""
     options, said = ground.options, ground.settings.settings
@@ -190,6 +196,7 @@ def _product_agent(
         policy=ground.policy,
         gate=gate,
         folder=ground.folder,
+        clean=secrets.filter,
         transform_context=hooks.transform_context,
     )
     return _Manned(agent, tools, workspace, without_tools=too_small)

@@ -165,6 +165,9 @@ class _Known(NamedTuple):
 
 
 def _known(name: str, arguments: Mapping[str, Any], result: ToolResultMessage | None) -> _Known:
+    from ...tools.argument_names import in_our_words  # its package brings all the tools
+
+    arguments = in_our_words(name, arguments)
     details = _mapping(None if result is None else result.details)
     match name:
         case "edit":
