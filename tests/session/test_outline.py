@@ -12,7 +12,9 @@ from loopwright.session.entries import (
     CustomEntry,
     Entry,
     EntryRow,
+    MessageEntry,
 )
+from loopwright.session.formats.pi_messages import BashExecution
 from loopwright.session.outline import OutlineNode, one_line, outline
 
 from .trees import reply, result, rows_of, trees, user
@@ -73,10 +75,11 @@ def test_each_kind_says_in_one_line_what_it_is() -> None:
             CompactionEntry(id="k", parent_id="r", summary="the gist"),
             BranchSummaryEntry(id="b", parent_id="k", from_id="x", summary="tried"),
             CustomEntry(id="o", parent_id="b", custom_type="note"),
+            MessageEntry(id="s", parent_id="o", message=BashExecution("ls  -l", "a\nb")),
         ]
     )
 
-    nodes = outline(rows, "o", {"k": "here"})
+    nodes = outline(rows, "s", {"k": "here"})
 
     assert [(node.type, node.role, node.preview) for node in nodes] == [
         ("message", "user", "hello there"),
@@ -85,8 +88,9 @@ def test_each_kind_says_in_one_line_what_it_is() -> None:
         ("compaction", None, "the gist"),
         ("branch_summary", None, "tried"),
         ("custom", None, "note"),
+        ("message", "bashExecution", "ls -l"),
     ]
-    assert [node.label for node in nodes] == [None, None, None, "here", None, None]
+    assert [node.label for node in nodes] == [None, None, None, "here", None, None, None]
 
 
 def test_an_entry_that_cannot_be_read_says_so() -> None:

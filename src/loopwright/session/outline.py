@@ -171,5 +171,6 @@ def _said(message: AgentMessage) -> str:
         calls = ", ".join(call.name for call in message.tool_calls)
         said = [message.text, f"→ {calls}" if calls else "", message.error_message or ""]
         return " ".join(filter(None, said))
-    text = text_of(getattr(message, "content", None) or getattr(message, "text", "") or "")
+    said = getattr(message, "content", None) or getattr(message, "text", None)
+    text = text_of(said or getattr(message, "command", ""))  # what the user ran has only that
     return f"{message.tool_name}: {text}" if isinstance(message, ToolResultMessage) else text

@@ -214,22 +214,28 @@ def test_every_colour_of_a_theme_is_readable_on_its_background(
 
 
 def luminance(colour: str, default: float) -> float:
-    """Of a colour of the palette of 256, as WCAG 2 has it; *default* for none."""
+    """Of a colour, exact or of the palette of 256, as WCAG 2 has it; *default* for none."""
     if not colour:
         return default
-    number = int(colour.removeprefix("5;"))
-    assert number >= 16, "the first sixteen are the terminal's own"
-    if number >= 232:
-        channels = [8 + 10 * (number - 232)] * 3
+    if colour.startswith("2;"):  # a tmux of today promises all colours
+        channels = [int(channel) for channel in colour.split(";")[1:]]
     else:
-        steps = [0, 95, 135, 175, 215, 255]
-        cube = number - 16
-        channels = [steps[cube // 36], steps[cube // 6 % 6], steps[cube % 6]]
+        channels = channels_of(int(colour.removeprefix("5;")))
     linear = [
         part / 12.92 if (part := one / 255) <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
         for one in channels
     ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def channels_of(number: int) -> list[int]:
+    """Red, green and blue of a colour of the palette of 256."""
+    assert number >= 16, "the first sixteen are the terminal's own"
+    if number >= 232:
+        return [8 + 10 * (number - 232)] * 3
+    steps = [0, 95, 135, 175, 215, 255]
+    cube = number - 16
+    return [steps[cube // 36], steps[cube // 6 % 6], steps[cube % 6]]
 
 
 def contrast(one: float, other: float) -> float:

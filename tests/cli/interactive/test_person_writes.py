@@ -47,7 +47,7 @@ def test_files_lines_and_pastes_reach_the_model_as_they_are_and_come_back_after_
     answered(screen, "Three lines.")
     sent = len(actor.requests)
     screen.paste(pasted)
-    shown = screen.wait_for("pasted line 30")
+    shown = screen.wait_for("> [pasted 1: 30 lines]")
     sent_by_paste = len(actor.requests) - sent
     screen.keys("Enter")
     told = answered(screen, "Thirty lines.")

@@ -220,6 +220,8 @@ async def test_a_signal_stops_the_run_and_closes_the_session(
     folder: Path, number: signal.Signals
 ) -> None:
     nap = Reply("", calls=[Call("bash", {"command": "sleep 60"})])
+    if signal.getsignal(number) is signal.SIG_IGN:  # as under nohup
+        signal.signal(number, signal.SIG_DFL)
 
     async with desk_with(ScriptedModel([nap]), folder) as desk:
         await desk.idle()

@@ -71,7 +71,7 @@ async def test_a_paste_of_many_lines_waits_for_enter(folder: Path) -> None:
     async with desk_with(model, folder) as desk:
         await desk.idle()
         desk.type(paste(pasted))
-        await desk.sees("line 199")
+        await desk.sees("> [pasted 1: 200 lines]")
         before = len(model.requests)
         shown = len(desk.rows())
         desk.type(ENTER)

@@ -371,7 +371,7 @@ async def test_a_mode_that_allows_the_call_settles_the_question(folder: Path) ->
 async def test_passing_through_a_mode_settles_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(permission_questions, "MODE_STANDS_SECONDS", 0.05)
+    monkeypatch.setattr(permission_questions, "MODE_STANDS_SECONDS", 1.5)
     model = ScriptedModel([Reply("", calls=[TOUCH]), Reply("Done.")])
     modes: list[str] = []
 

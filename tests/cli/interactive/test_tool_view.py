@@ -63,6 +63,7 @@ def ended(
         ("grep", {"pattern": "TODO", "glob": "*.py"}, 'grep "TODO" (*.py)'),
         ("find", {"pattern": "*.py", "path": "src"}, "find *.py in src"),
         ("ls", {}, "ls ."),
+        ("read", {"file_path": "src/app.py", "start_line": 10}, "read src/app.py:10-"),
         ("task", {"agent": "explore", "description": "find it", "prompt": "..."}, "task explore: find it"),
         ("own", {"key": "value", "n": 1}, "own(key='value', n=1)"),
         ("own", {}, "own"),

@@ -1,7 +1,8 @@
 """The screen: finished output above, and below it what is unfinished, the queue, the input, the
 footer. It answers the keys, and is what commands see of the terminal (screen.py).
 
-Not here: starting and leaving (run.py), how what is said reaches the model (delivery.py).
+Not here: what stands where (screen_layout.py), starting and leaving (run.py), how what is said
+reaches the model (delivery.py).
 """
 
 from __future__ import annotations
@@ -13,49 +14,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
-from prompt_toolkit.data_structures import Size
-from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding.vi_state import InputMode
-from prompt_toolkit.layout import ConditionalContainer, DynamicContainer, HSplit, Layout, Window
-from prompt_toolkit.layout.containers import VerticalAlign
-from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout import Layout
 
 from ... import RunResult, __version__
 from ...events import AgentEvent
 from ..exit_codes import ExitCode
 from ..places import shown_path
 from .asking import Asking
-from .delivery import Delivery
-from .editor import Editor
-from .footer import (
-    IDLE_KEYS,
-    MOST_QUEUE_LINES,
-    WORKING_KEYS,
-    Footer,
-    Fragments,
-    cut,
-    footer_line,
-    hint_line,
-    measure,
-    queue_lines,
-    status_line,
-)
+from .delivery import Delivery, When
+from .footer import Footer, measure
 from .inline import InlineApplication
 from .keys import keys_of
-from .live_area import LiveArea
 from .one_line import one_line
-from .panels import text_control, text_window
 from .screen import PickItem
+from .screen_layout import ScreenLayout
 from .theme import Theme, theme_named
 from .transcript import Transcript
 
 if TYPE_CHECKING:
+    from prompt_toolkit.data_structures import Size
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
 
     from ...permissions.gate import Answer, Question
+    from ...session.formats.pi_messages import BashExecution
     from ..live.session import LiveSession
+    from ..live.user_command import UserCommand
+    from .pastes import Pastes
     from .permission_questions import PermissionQuestions
 
 __all__ = ["InteractiveScreen"]
@@ -68,8 +55,6 @@ TYPING_SECONDS = 0.6
 
 ANIMATION_SECONDS = 0.2
 REPLAYED_MESSAGES = 100
-HINT_ROWS = 12
-"""A terminal with fewer rows shows no line of keys."""
 
 
 class InteractiveScreen:
@@ -81,6 +66,7 @@ class InteractiveScreen:
         theme: Theme,
         folder: Path,
         history: History,
+        pastes: Pastes,
         input: Input,
         output: Output,
         on_leave: Callable[[ExitCode], None],
@@ -104,15 +90,20 @@ class InteractiveScreen:
         self._questions: PermissionQuestions | None = None
         self._last_key = 0.0
         self._ctrl_c_at = 0.0
-        self._hint = ""
-        self._hint_until = 0.0
         self._busy = asyncio.Event()
-        self._size = Size(24, 80)
-        self._queued: list[tuple[bool, str]] = []
-        self._live = LiveArea()
-        self.editor = Editor(history, size=lambda: self._size, placeholder=self._placeholder)
+        self._layout = ScreenLayout(
+            history,
+            pastes,
+            footer=self.footer,
+            activity=self.delivery.activity,
+            asking=self.asking,
+            working=lambda: self.delivery.working,
+            placeholder=self._placeholder,
+            changed=self.changed,
+        )
+        self.editor = self._layout.editor
         self.app = InlineApplication(
-            Layout(self._root(), focused_element=self.editor.window),
+            Layout(self._layout.root, focused_element=self.editor.window),
             style=theme.prompt_toolkit(),
             input=input,
             output=output,
@@ -123,56 +114,16 @@ class InteractiveScreen:
         self.app.key_bindings = keys_of(self)
         self.editor.buffer.on_text_changed += self._note_typing
 
-    # -- layout --------------------------------------------------------------------------------
-
-    def _root(self) -> HSplit:
-        def status() -> Fragments:
-            now = time.monotonic()
-            activity = self.delivery.activity
-            return status_line(activity.text(now), activity.seconds(now), self._size.columns)
-
-        def queue() -> Fragments:
-            return queue_lines(self._queued, self._size.columns)
-
-        def queue_height() -> Dimension:
-            return Dimension.exact(min(len(self._queued), MOST_QUEUE_LINES))
-
-        working = Condition(lambda: self.delivery.working and self.asking.shown is None)
-        roomy = Condition(lambda: self._size.rows >= HINT_ROWS)
-        self._below = HSplit(
-            [
-                Window(height=1),
-                ConditionalContainer(text_window(status), working),
-                Window(text_control(queue), height=queue_height),
-                DynamicContainer(self._front),
-                text_window(lambda: footer_line(self.footer, self._size.columns)),
-                ConditionalContainer(text_window(self._hint_fragments), roomy),
-            ],
-            align=VerticalAlign.TOP,
-        )
-        return HSplit([self._live.window, self._below], align=VerticalAlign.TOP)
-
-    def _front(self) -> Any:
-        return (self.asking.shown or self.editor).container
+    # -- drawing -------------------------------------------------------------------------------
 
     def _placeholder(self) -> str:
         if self.delivery.live is None:
             return "starting; what you type is kept"
         return "steer it, or Esc to stop" if self.delivery.working else "ask something"
 
-    def _hint_fragments(self) -> Fragments:
-        if self._hint and time.monotonic() < self._hint_until:
-            return [("class:meter.high", cut(self._hint, self._size.columns - 1))]
-        keys = WORKING_KEYS if self.delivery.working else IDLE_KEYS
-        return hint_line(keys if self.asking.shown is None else (), self._size.columns)
-
     def _arrange(self, size: Size) -> None:
-        """Give the live area what the rest leaves of the screen."""
-        self._size = size
-        self._queued = [(said.when == "after", said.text) for said in self.delivery.queued()]
-        below = self._below.preferred_height(size.columns, size.rows).preferred
-        room = max(0, min(size.rows - below, max(4, size.rows // 2)))
-        self._live.show(self.transcript.live(size.columns, room) if room else "")
+        queued = [(said.when == "after", said.text) for said in self.delivery.queued()]
+        self._layout.arrange(size, queued, self.transcript.live)
 
     def _take(self, columns: int) -> str:
         above, self._above = self._above, []
@@ -234,6 +185,14 @@ class InteractiveScreen:
         self.transcript.error(message, hint)
         self.changed()
 
+    def command_begins(self, command: UserCommand) -> None:
+        self.transcript.command_begins(command)
+        self.changed()
+
+    def command_ends(self, ran: BashExecution | None) -> None:
+        self.transcript.command_ends(ran)
+        self.changed()
+
     def ended(self, result: RunResult[Any]) -> None:
         self.transcript.ended(result)
         self.changed()
@@ -284,7 +243,7 @@ class InteractiveScreen:
         self.app.vi_state.input_mode = InputMode.INSERT
 
     def _typing_seconds(self) -> float:
-        if not self.editor.text:
+        if self.editor.is_empty:
             return 0.0
         return max(0.0, self._last_key + TYPING_SECONDS - time.monotonic())
 
@@ -292,7 +251,7 @@ class InteractiveScreen:
         live = self.delivery.live
         if live is None:
             return
-        messages = live.messages()
+        messages = live.happened()
         left_out = max(0, len(messages) - REPLAYED_MESSAGES)
         info = live.info
         title = one_line(info.name or info.id) if info is not None else "a new session"
@@ -343,7 +302,9 @@ class InteractiveScreen:
 
     def toggle_thinking(self) -> None:
         self.transcript.show_thinking = not self.transcript.show_thinking
-        self._say_hint(f"thinking is {'shown' if self.transcript.show_thinking else 'folded'}")
+        self._layout.say_hint(
+            f"thinking is {'shown' if self.transcript.show_thinking else 'folded'}"
+        )
 
     def leave(self) -> None:
         self._on_leave(ExitCode.DONE)
@@ -351,7 +312,7 @@ class InteractiveScreen:
     def _note_typing(self, _buffer: object) -> None:
         self._last_key = time.monotonic()
         self._ctrl_c_at = 0.0  # twice is without anything in between
-        if not self.editor.text:
+        if self.editor.is_empty:
             self.asking.look_again()
 
     # -- keys (keys.Actions) -------------------------------------------------------------------
@@ -375,17 +336,21 @@ class InteractiveScreen:
 
     @property
     def input_is_empty(self) -> bool:
-        return not self.editor.text
+        return self.editor.is_empty
 
     def enter(self) -> None:
         if not self.editor.accept_completion() and not self.editor.backslash_line():
-            self.delivery.say(self.editor.take())
+            self._say("now")
 
     def alt_enter(self) -> None:
         if self.delivery.working:
-            self.delivery.say(self.editor.take(), "after")
+            self._say("after")
         else:
             self.editor.new_line()
+
+    def _say(self, when: When) -> None:
+        is_text = self.editor.begins_with_paste  # what was copied is no command
+        self.delivery.say(self.editor.take(), when, is_text=is_text)
 
     def new_line(self) -> None:
         self.editor.new_line()
@@ -407,12 +372,12 @@ class InteractiveScreen:
         elif again:
             self.leave()
         else:
-            if self.editor.stop_search() or self.editor.text:
+            if self.editor.stop_search() or not self.editor.is_empty:
                 self.editor.take()
             else:
                 self.delivery.interrupt()
             self._ctrl_c_at = time.monotonic()
-            self._say_hint("Ctrl-C again leaves")
+            self._layout.say_hint("Ctrl-C again leaves")
 
     def suspend(self) -> None:
         self.app.wipe()
@@ -428,7 +393,7 @@ class InteractiveScreen:
         if text:
             self._print(lambda _columns: f"\n{text}")
         else:
-            self._say_hint("no tool has said anything yet")
+            self._layout.say_hint("no tool has said anything yet")
 
     def next_permission_mode(self) -> None:
         if self._questions is not None:
@@ -436,9 +401,4 @@ class InteractiveScreen:
 
     def clear_screen(self) -> None:
         self.app.renderer.clear()
-        self.changed()
-
-    def _say_hint(self, text: str) -> None:
-        self._hint, self._hint_until = text, time.monotonic() + LEAVE_SECONDS
-        asyncio.get_running_loop().call_later(LEAVE_SECONDS, self.changed)
         self.changed()

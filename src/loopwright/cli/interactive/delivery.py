@@ -19,14 +19,17 @@ from ...errors import LoopwrightError
 from ...events import AgentEnd, AgentEvent, AgentStart, MessageEnd
 from ...messages import AgentMessage, ImageContent, UserMessage
 from .activity import Activity
+from .shell_line import ShellLine, shell_line
 
 if TYPE_CHECKING:  # not needed for the first drawing, which comes before all else
     from ...permissions.gate import Answer, Question
+    from ...session.formats.pi_messages import BashExecution
     from ...session.rows import InboxItem
     from ..live.session import LiveSession
+    from ..live.user_command import UserCommand
     from .screen import PickItem
 
-__all__ = ["Delivery", "Queued", "View"]
+__all__ = ["Delivery", "Queued", "View", "When"]
 
 When = Literal["now", "after"]
 """`now`: as soon as the model can hear it. `after`: when the run would end."""
@@ -40,6 +43,14 @@ class View(Protocol):
     def note(self, text: str) -> None: ...
     def error(self, message: str, hint: str | None = None) -> None: ...
     def ended(self, result: RunResult[Any]) -> None: ...
+    def command_begins(self, command: UserCommand) -> None:
+        """The user runs *command*."""
+        ...
+
+    def command_ends(self, ran: BashExecution | None) -> None:
+        """It has ended. None: it could not be run, or not be kept."""
+        ...
+
     def give_back(self, text: str) -> None:
         """Put *text* into the input, before what is there."""
         ...
@@ -77,6 +88,8 @@ class Queued:
 
     text: str
     when: When
+    is_text: bool = False
+    """It is no command, whatever it begins with."""
 
 
 class Delivery:
@@ -148,13 +161,15 @@ class Delivery:
 
     # -- saying --------------------------------------------------------------------------------
 
-    def say(self, text: str, when: When = "now") -> None:
-        """Say *text*, or do what it says if it is a command. Returns at once."""
+    def say(self, text: str, when: When = "now", *, is_text: bool = False) -> None:
+        """Say *text*, or do what it says if it is a command and not *is_text*. Returns at once."""
         if not text.strip():
             return
         if self.live is None:
-            self._early.append(Queued(text, when))
-        elif text.startswith("/"):
+            self._early.append(Queued(text, when, is_text))
+        elif not is_text and (asked := shell_line(text)) is not None:
+            self._shell(asked, text, self.live)
+        elif not is_text and text.startswith("/"):
             self._view.spawn(self._command(text, when, self.live))
         else:
             self._tell(text, when, self.live)
@@ -190,6 +205,38 @@ class Delivery:
                 await self._take_up(live)
             else:
                 await self._say_unheard(live, stopped=False)
+
+    def _shell(self, asked: ShellLine, line: str, live: LiveSession) -> None:
+        if not asked.command:
+            self._view.error(f"nothing stands behind the {line.strip()}", "!ls, for example")
+        elif self.working:
+            self._view.note(
+                f"{line.split()[0]} has to wait: something is at work; Enter runs it when that is "
+                "done, esc interrupts"
+            )
+            self._view.give_back(line)
+        else:
+            self.activity.begin(time.monotonic(), "running your command")
+            self._begun = False  # what is said meanwhile is held here
+            command = live.user_command(asked.command, told=asked.told)
+            self._run = self._view.spawn(self._run_command(command, live))
+
+    async def _run_command(self, command: UserCommand, live: LiveSession) -> None:
+        ran: BashExecution | None = None
+        self._view.command_begins(command)
+        try:
+            ran = await live.run_command(command)
+        except LoopwrightError as error:
+            self._view.error(error.message, error.hint)
+        finally:
+            self._run = None
+            self.activity.end()
+            self._view.command_ends(ran)
+        if command.left_running:
+            groups = " ".join([f"-{group}" for group in command.left_running])
+            self._view.note(f"still running in the background; !!kill -- {groups} ends it")
+        self._view.meter_changed()
+        await self._say_unheard(live, stopped=ran is None or ran.cancelled)
 
     async def _queue(self, said: Queued, live: LiveSession) -> None:
         async with self._sending:
@@ -325,7 +372,9 @@ class Delivery:
         self.live = live
         early, self._early = self._early, []
         if first_prompt.strip():
-            early.insert(0, Queued(first_prompt, "now"))
+            # Whoever wrote it may not have sat at this terminal: a shell gets it only by a key.
+            is_text = shell_line(first_prompt) is not None
+            early.insert(0, Queued(first_prompt, "now", is_text))
         self._view.meter_changed()
         if (operation := live.unfinished) is not None:
             self._view.note(f"an earlier process left a {operation.kind} unfinished; taking it up")
@@ -334,7 +383,7 @@ class Delivery:
                     self._view.give_back(said.text)
                 return
         for said in early:
-            self.say(said.text, said.when)
+            self.say(said.text, said.when, is_text=said.is_text)
 
     async def settle(self) -> None:
         """Ask what is to become of what is unfinished in the session, if anything is."""

@@ -1,7 +1,7 @@
 """Where the user types: several lines, a history, a menu of completions.
 
-A paste stays here until Enter is pressed, however many lines it has. What Enter then means is
-decided in keys.py and app.py.
+A paste stays here until Enter is pressed, however many lines it has; a long one is folded
+(pastes.py). What Enter then means is decided in keys.py and app.py.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from prompt_toolkit.search import SearchDirection, start_search, stop_search
 from prompt_toolkit.widgets.toolbars import SearchToolbar
 
 from .footer import Fragments
+from .pastes import Pastes
+from .shown_input import ShownInput
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,10 +53,16 @@ class Editor:
     """The input. `container` is what is drawn, `window` what gets the focus."""
 
     def __init__(
-        self, history: History, *, size: Callable[[], Size], placeholder: Callable[[], str]
+        self,
+        history: History,
+        pastes: Pastes,
+        *,
+        size: Callable[[], Size],
+        placeholder: Callable[[], str],
     ) -> None:
         """*size* is the terminal's; *placeholder* is shown while nothing is typed."""
         self._size = size
+        self._pastes = pastes
         self.completer: Completer = DummyCompleter()
         """May be replaced at any time."""
         self.buffer = Buffer(
@@ -73,6 +81,7 @@ class Editor:
             preview_search=True,
             input_processors=[
                 HighlightIncrementalSearchProcessor(),
+                ShownInput(pastes.label),
                 ConditionalProcessor(
                     AfterInput(placeholder, style="class:note"),
                     Condition(lambda: not self.buffer.text and not self.searching),
@@ -99,30 +108,44 @@ class Editor:
 
     @property
     def text(self) -> str:
-        """What was typed so far."""
-        return self.buffer.text
+        """What was typed so far, with all that was pasted."""
+        return self._pastes.whole(self.buffer.text)
 
     @text.setter
     def text(self, text: str) -> None:
-        self.buffer.cancel_completion()
-        self.buffer.text = text
-        self.buffer.cursor_position = len(text)
+        self._set(self._pastes.folded(text))
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is typed, not even a blank."""
+        return not self.buffer.text
+
+    @property
+    def begins_with_paste(self) -> bool:
+        """What comes first was pasted and is long."""
+        return self._pastes.label(self.buffer.text[:1]) is not None
 
     def paste(self, text: str, folder: Path) -> None:
-        """Insert *text*; the paths of images, if it is nothing else, as `@path`."""
+        """Insert *text*, folded if it is long; the paths of images, if it is nothing else, as
+        `@path`. What is folded right before the cursor is unfolded by pasting it again."""
         from ..bench.prompt_message import pasted_image
 
+        before = self.buffer.document.text_before_cursor
         mentions = pasted_image(text, folder)
         if mentions is not None:
-            before = self.buffer.document.text_before_cursor
             gap = " " if before and not before[-1].isspace() else ""
-            text = f"{gap}{mentions} "  # what is typed next is no part of the path
-        self.buffer.insert_text(text)
+            # The blank: what is typed next is no part of the path.
+            self.buffer.insert_text(f"{gap}{mentions} ")
+        elif self._pastes.unfolds(before[-1:], text):
+            self.buffer.delete_before_cursor()
+            self.buffer.insert_text(text)
+        else:
+            self.buffer.insert_text(self._pastes.fold(text))
 
     def put_before(self, text: str) -> None:
         """Put *text* before what is there, a blank line between them."""
-        rest = self.text
-        self.text = f"{text}\n\n{rest}" if rest.strip() else text
+        text, rest = self._pastes.folded(text), self.buffer.text
+        self._set(f"{text}\n\n{rest}" if rest.strip() else text)
 
     def take(self) -> str:
         """All of it, which goes into the history; the input is empty then."""
@@ -131,6 +154,11 @@ class Editor:
         self.buffer.append_to_history()
         self.buffer.reset()
         return text
+
+    def _set(self, typed: str) -> None:
+        self.buffer.cancel_completion()
+        self.buffer.text = typed
+        self.buffer.cursor_position = len(typed)
 
     # -- completions ---------------------------------------------------------------------------
 
@@ -141,9 +169,9 @@ class Editor:
         if state is None or state.current_completion is None:
             return False
         self.buffer.complete_state = None  # what is chosen stands in the text already
-        if state.original_document.text == self.text:
+        if state.original_document.text == self.buffer.text:
             return False
-        return len(state.completions) > 1 or not self.text.startswith("/")
+        return len(state.completions) > 1 or not self.buffer.text.startswith("/")
 
     def close_menu(self) -> bool:
         """Close the menu of completions, if it is open."""

@@ -149,6 +149,7 @@ IDLE_KEYS = (
     "Enter sends",
     "/ commands",
     "@ files",
+    "! shell",
     "Ctrl-J new line",
     "Shift-Tab mode",
     "Ctrl-R history",

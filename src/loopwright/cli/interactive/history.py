@@ -14,7 +14,7 @@ import io
 import json
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from prompt_toolkit.history import History
@@ -33,10 +33,14 @@ class PromptHistory(History):
     """The history of an editor. A file that cannot be used is done without: nobody wants to be
     kept from asking by it."""
 
-    def __init__(self, file: Path | None) -> None:
-        """*file* None keeps nothing beyond this program."""
+    def __init__(
+        self, file: Path | None, *, whole: Callable[[str], str] = lambda typed: typed
+    ) -> None:
+        """*file* None keeps nothing beyond this program. *whole* makes of what stood in the input
+        what is written to the file: `Pastes.whole`."""
         super().__init__()
         self._file = file
+        self._whole = whole
 
     def load_history_strings(self) -> Iterable[str]:
         """The newest first."""
@@ -64,6 +68,7 @@ class PromptHistory(History):
 
     def store_string(self, string: str) -> None:
         """Write it to the file's end."""
+        string = self._whole(string)
         if self._file is None or len(string) > LONGEST_PROMPT_CHARACTERS:
             return
         try:

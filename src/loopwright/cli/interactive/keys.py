@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Actions", "keys_of"]
 
+LONGEST_LINE = 4_000
+"""Characters that are taken of a paste where one line is asked for."""
+
 
 class Actions(Protocol):
     """What keys can ask for."""
@@ -88,6 +91,11 @@ def keys_of(actions: Actions) -> KeyBindings:
     @keys.add(Keys.BracketedPaste, filter=at_input)
     def _(event: KeyPressEvent) -> None:
         actions.paste(event.data.replace("\r\n", "\n").replace("\r", "\n"))
+
+    @keys.add(Keys.BracketedPaste, filter=~at_input)
+    def _(event: KeyPressEvent) -> None:
+        # A search, a reason, a name: one line, for which nobody means more than that.
+        event.current_buffer.insert_text(event.data[:LONGEST_LINE].replace("\r", "\n"))
 
     @keys.add("escape", "up", filter=at_input)
     def _(event: KeyPressEvent) -> None:

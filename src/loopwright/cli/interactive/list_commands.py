@@ -30,7 +30,7 @@ THEMES = {
 KEYS = (
     ("enter", "send; while the model works: steer it"),
     ("alt+enter", "say it when the model is done"),
-    ("ctrl+j", "a new line"),
+    ("ctrl+j", "a new line; a long paste is one piece, and pasted twice it is unfolded"),
     ("alt+up", "take back what waits to be said"),
     ("esc", "interrupt"),
     ("ctrl+c twice", "leave"),
@@ -56,7 +56,9 @@ def help_text(built_in: Iterable[BuiltIn], more: Sequence[tuple[str, str]]) -> s
             [
                 ("@path", "puts a file beside it, or an image, or the names in a folder/"),
                 ("/template args", "says the template of that name; /templates lists them"),
-                (" /word", "with a blank in front is no command"),
+                ("!command", "runs it in a shell at once; the model reads it with the next prompt"),
+                ("!!command", "runs it, and the model is not told"),
+                (" /word, !word", "with a blank in front is no command"),
             ],
         )
     )

@@ -1,5 +1,7 @@
 """Messages that neither a user nor a model said: those of other programs' sessions, and own roles.
 
+Not here: commands of the user's (command_view.py).
+
 They are told by their role, not their class: what a session stores outlives the classes.
 """
 
@@ -19,7 +21,6 @@ _LINES = 10
 _TITLES = {
     "compactionSummary": "what was said before, in short:",
     "branchSummary": "what happened on the branch that was left:",
-    "bashExecution": "the user ran:",
     "custom": "",
 }
 

@@ -19,6 +19,7 @@ from prompt_toolkit.layout.dimension import Dimension
 from ..streams import visible
 from .footer import Fragments
 from .one_line import one_line
+from .shown_input import ShownInput
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
@@ -88,7 +89,7 @@ class TextPanel:
                     dont_extend_height=True,
                 ),
                 Window(
-                    BufferControl(self._buffer, key_bindings=keys),
+                    BufferControl(self._buffer, key_bindings=keys, input_processors=[ShownInput()]),
                     height=Dimension(min=1, max=3),
                     wrap_lines=True,
                     dont_extend_height=True,

@@ -27,6 +27,7 @@ from ..streams import visible
 from .footer import Fragments, cut
 from .one_line import one_line
 from .panels import settle, text_control
+from .shown_input import ShownInput
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
@@ -101,7 +102,7 @@ class QuestionPanel:
             always_hide_cursor=True,
         )
         self._line = Window(
-            BufferControl(self._reason, key_bindings=reason_keys),
+            BufferControl(self._reason, key_bindings=reason_keys, input_processors=[ShownInput()]),
             height=Dimension(min=1, max=3),
             wrap_lines=True,
             dont_extend_height=True,

@@ -29,6 +29,8 @@ from ..streams import print_error, print_note, visible
 from .app import InteractiveScreen
 from .history import PromptHistory
 from .inline import terminal_output
+from .paste_input import read_pastes_at_once
+from .pastes import Pastes
 from .stray_output import caught_output
 from .terminal_signals import TerminalSignals
 from .theme import theme_named
@@ -112,10 +114,13 @@ class Conversation:
         self._signals = TerminalSignals(
             end=self._end, interrupt=self._interrupt, suspend=self._suspend
         )
+        read_pastes_at_once(input)
+        pastes = Pastes()
         self.screen = InteractiveScreen(
             theme=theme_named("auto"),
             folder=folder,
-            history=PromptHistory(history),
+            history=PromptHistory(history, whole=pastes.whole),
+            pastes=pastes,
             input=input,
             output=output,
             on_leave=self._leave,

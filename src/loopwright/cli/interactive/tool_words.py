@@ -25,7 +25,9 @@ def call_words(name: str, arguments: object) -> tuple[str, str]:
     shown = one_line(name, 80)
     words = _WORDS.get(name)
     if words is not None and isinstance(arguments, dict):
-        said = words(cast("dict[str, Any]", arguments))
+        from ...tools.argument_names import in_our_words  # its package brings all the tools
+
+        said = words(in_our_words(name, cast("dict[str, Any]", arguments)))
         if said:
             return shown, " " + one_line(said)
     if isinstance(arguments, dict) and not arguments:
@@ -86,6 +88,8 @@ def _task(arguments: _Arguments) -> str:
 _WORDS: dict[str, Callable[[_Arguments], str]] = {
     "read": _read,
     "bash": _bash,
+    "!": _bash,  # the user ran it (command_view.py)
+    "!!": _bash,
     "edit": _path,
     "write": _path,
     "grep": _grep,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ...events import (
     AgentEnd,
@@ -46,12 +46,17 @@ from ...stream import (
 )
 from ...stream.events import StreamEvent
 from ..render import ending_note
+from .command_view import CommandView, running_command, stored_command
 from .other_messages import other_message
 from .paint import Painter, Run
 from .said import Said, error_words, users_words
 from .spoken import Part, ReplyText, Thinking
 from .theme import Theme
 from .tool_view import ToolView
+
+if TYPE_CHECKING:
+    from ...session.formats.pi_messages import BashExecution
+    from ..live.user_command import UserCommand
 
 __all__ = ["Transcript"]
 
@@ -92,6 +97,8 @@ class Transcript:
         """The parts of the reply that is being written, by content index."""
         self._calls: dict[str, ToolView] = {}
         """Calls without a result message, by id."""
+        self._command: CommandView | None = None
+        """What the user runs now."""
         self._last_ended: ToolView | None = None
         self._told_end = False
         """How the run ended has been said."""
@@ -159,6 +166,22 @@ class Transcript:
                 view.goes_on()
             else:
                 view.waits("waiting for your word" if view is asked else "waiting")
+
+    def command_begins(self, command: UserCommand) -> None:
+        """The user runs *command*."""
+        self._command = running_command(command, self._painter, self._clock)
+        self._parts.append(self._command)
+
+    def command_ends(self, ran: BashExecution | None) -> None:
+        """It has ended; None if nothing more is known of it."""
+        view, self._command = self._command, None
+        if view is None:
+            return
+        if ran is None:
+            view.close()
+        else:
+            view.has_ended(ran)
+        self._last_ended = view
 
     def said(self, text: str) -> None:
         """Show *text* as the user's. Not for prompts and steering: they come as events."""
@@ -327,7 +350,9 @@ class Transcript:
                     self._last_ended = view
                 del self._calls[message.tool_call_id]
             case _:
-                block = other_message(message, self._painter)
+                command = stored_command(message, self._painter)
+                self._last_ended = command or self._last_ended
+                block = command or other_message(message, self._painter)
                 if block is not None:
                     self._parts.append(block)
 

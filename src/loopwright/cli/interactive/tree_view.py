@@ -20,7 +20,7 @@ __all__ = ["TreePart", "behind", "is_leaving_something", "leaf_of", "spoken", "t
 TreePart = Literal["talk", "prompts", "everything"]
 """Which entries are shown: what was said, only what the user said, or all."""
 
-_WHO = {"user": "you", "assistant": "model", "toolResult": "tool"}
+_WHO = {"user": "you", "assistant": "model", "toolResult": "tool", "bashExecution": "you ran"}
 _WHAT = {"compaction": "summary", "branch_summary": "left branch", "custom": "note"}
 _SKILL = re.compile(r'\A<skill(?:-[0-9]+)? name="([^"]*)"[^>]*>?')
 

@@ -15,14 +15,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
 from ... import AbortSignal, Agent, RunResult
-from ...errors import AgentBusy, LoopwrightError, OperationOpen, SessionError
+from ...errors import AgentBusy, LoopwrightError, SessionError
 from ...events import AgentEvent
 from ...loop.hooks import with_signal
 from ...loop.listeners import Listener
-from ...messages import AgentMessage, ImageContent, TextContent, Usage, UserMessage
+from ...messages import AgentMessage, ImageContent, TextContent, UserMessage
 from ...models import Model, ThinkingLevel
 from ...permissions.gate import Answer, Deny, Question
 from ...permissions.policy import Mode
@@ -33,27 +31,20 @@ from ..options import ExportFormat
 from ..sessions.choice import find_session
 from .beginning import Beginning
 from .held import HeldSession
+from .lane_state import check_tools, refuse_unfinished
+from .meter import Meter, meter_of
 
 if TYPE_CHECKING:
     from ...extensions import Command
     from ...harness.harness import Harness
+    from ...session.formats.pi_messages import BashExecution
     from ...session.outline import OutlineNode
     from ...session.session import Session
+    from .user_command import UserCommand
 
 T = TypeVar("T")
 
-__all__ = ["LiveSession", "Meter"]
-
-
-class Meter(msgspec.Struct, frozen=True):
-    """How full the context is, and what the session has used."""
-
-    context_tokens: int | None
-    """Of the next request, as the vendor counted the last one; estimated where it did not. None
-    while there is nothing."""
-    context_window: int | None
-    usage: Usage
-    """Of the whole session: all branches, summaries, children."""
+__all__ = ["LiveSession"]
 
 
 class LiveSession:
@@ -72,6 +63,8 @@ class LiveSession:
         self._working = False
         self._beginning: Beginning | None = None
         """While something has been asked for and the harness has not begun with it."""
+        self._command: UserCommand | None = None
+        """What the user runs now."""
         bench.gate.ask = self._ask
 
     @classmethod
@@ -141,6 +134,13 @@ class LiveSession:
         session = self._held.session
         return [] if session is None else session.transcript()
 
+    def happened(self) -> list[AgentMessage]:
+        """The same for people: commands of the user's are what they were."""
+        from .as_happened import as_happened
+
+        session = self._held.session
+        return [] if session is None else as_happened(session.entries())
+
     async def entries(self) -> list[Entry]:
         """The whole branch as it is now, however often it was compacted, oldest first."""
         return [] if self._held.id is None else await (await self._held.reading()).history()
@@ -161,17 +161,7 @@ class LiveSession:
 
     def meter(self) -> Meter:
         """To be asked at the end of a message, not for every frame: the context is counted."""
-        from ...harness.token_estimate import context_tokens, estimate_fixed
-
-        model = self.agent.model
-        session = self._held.session
-        if session is None:
-            return Meter(None, model.context_window, Usage())
-        fixed = estimate_fixed(
-            self.agent.state.system_prompt, [tool.spec for tool in self.agent.state.tools]
-        )
-        tokens = context_tokens(session.entries(), fixed=fixed, model=(model.provider, model.id))
-        return Meter(tokens, model.context_window, session.usage)
+        return meter_of(self.agent, self._held.session)
 
     def commands(self) -> list[Command]:
         """What extensions add to the slash commands."""
@@ -197,7 +187,7 @@ class LiveSession:
                 said, more = await self.bench.expand(text) if expand else (text, [])
                 await self.bench.bring_up()
                 harness = await stack.enter_async_context(self._held.held())
-                self._check_tools(harness)
+                check_tools(harness, self.agent)
                 return harness, said, [*images, *more]
 
             begun = await self._unless_stopped(begin)
@@ -217,7 +207,7 @@ class LiveSession:
                 held = self._held.held_if_there()
                 harness = await stack.enter_async_context(held)
                 if harness is not None and harness.open_operation is not None:
-                    self._check_tools(harness)
+                    check_tools(harness, self.agent)
                     await self.bench.bring_up()
                 return harness
 
@@ -225,6 +215,27 @@ class LiveSession:
             if beginning is None:
                 return None
             return await beginning.resume()
+
+    def user_command(self, command: str, *, told: bool = True) -> UserCommand:
+        """A command line of the user's, for `run_command`. Not *told*, no model is shown it."""
+        from .user_command import UserCommand
+
+        return UserCommand(command, self.folder, told=told, clean=self.bench.secrets.filter)
+
+    async def run_command(self, command: UserCommand) -> BashExecution:
+        """Run *command*, and keep it in the session with what it printed; `abort` stops it. Raises
+        `OperationOpen` if something is unfinished there, and as `UserCommand.run`."""
+        async with self._work():
+            self._command = command
+            try:
+                async with self._held.held() as harness:
+                    refuse_unfinished(harness)
+                    ran = await command.run()
+                    await harness.session.append(ran)
+                    self.agent.state.messages = harness.session.transcript()
+            finally:
+                self._command = None
+            return ran
 
     async def steer(
         self, text: str, images: Sequence[ImageContent] = (), *, interrupt: bool = False
@@ -252,6 +263,9 @@ class LiveSession:
     async def abort(self, reason: object = None) -> None:
         """Stop what is going on, or bring to its end as aborted what is unfinished. What was asked
         for and has not begun yet never begins."""
+        if self._command is not None:
+            self._command.stop(reason)
+            return
         if self._beginning is not None:
             self._beginning.stop()
             return
@@ -438,18 +452,3 @@ class LiveSession:
     async def _message(self, text: str, images: Sequence[ImageContent]) -> UserMessage:
         said, more = await self.bench.expand(text)
         return UserMessage([TextContent(said), *images, *more])
-
-    def _check_tools(self, harness: Harness[str]) -> None:
-        operation = harness.open_operation
-        if operation is None:
-            return
-        here = {tool.name for tool in self.agent.state.tools}
-        config = harness.session.lane.config
-        missing = [name for name in config.active_tools if name not in here] if config else []
-        if missing:
-            raise OperationOpen(
-                f"session {harness.session.id} has an unfinished {operation.kind} with tools that "
-                f"this command does not have: {', '.join(missing)}",
-                hint="let the program that began it resume it, or leave it as it is and go on in "
-                f"a copy with `loopwright --fork {harness.session.id}`",
-            )
