@@ -356,7 +356,7 @@ async def test_who_is_cancelled_while_waiting_changes_nothing(make: Make) -> Non
 
 
 async def test_a_reader_nobody_waits_for_ends(make: Make) -> None:
-    workspace = make({"f": "x" * 100_000})
+    workspace = make({"f": "x" * 1_000_000})  # more than a buffer holds
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
     def reader(file: BinaryIO) -> None:
@@ -364,8 +364,8 @@ async def test_a_reader_nobody_waits_for_ends(make: Make) -> None:
         begun.set()
         go_on.wait(10)
         try:
-            while file.read(8192):
-                file.seek(0)
+            while file.read(8192) or file.seek(0) == 0:  # from its start to its end, for ever
+                pass
         finally:
             ended.set()
 

@@ -245,9 +245,8 @@ class _Child:
             try:
                 await _end(process, politely=not finished)
             finally:
-                if (
-                    pipe is not None
-                ):  # first, or the loop may yet read from what has the number next
+                # The pipe first, or the loop may yet read from what has its number next.
+                if pipe is not None:
                     pipe.close()
                 results.close()
 
