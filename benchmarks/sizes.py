@@ -41,6 +41,12 @@ class Sizes:
     entries: int = 100_000
     """Of one session."""
     fewer_entries: int = 1_000
+    durable_turns: int = 5_000
+    """Of one session, by a harness."""
+    fewer_durable_turns: int = 500
+    queued: int = 1_000
+    """Messages that wait in one session."""
+    fewer_queued: int = 100
     output_bytes: int = 50 << 20
     """Of one command."""
     shown_deltas: int = 8_000
@@ -71,6 +77,10 @@ _TINY = Sizes(
     sessions=4,
     entries=20,
     fewer_entries=10,
+    durable_turns=6,
+    fewer_durable_turns=3,
+    queued=20,
+    fewer_queued=4,
     output_bytes=200_000,
     shown_deltas=100,
 )

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NAMES = [
     "deltas", "arguments", "turns", "parallel", "agents", "imports", "idle", "wires",
-    "wire-arguments", "requests", "vendors", "telemetry", "sessions",
+    "wire-arguments", "requests", "vendors", "telemetry", "sessions", "long-sessions",
     "start-up", "tool-output", "rendering", "drawing",
 ]  # fmt: skip
 

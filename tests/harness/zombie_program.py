@@ -72,6 +72,7 @@ class PausingStore:
     def __init__(self, store: Any, moment: str, fenced: bool) -> None:
         self._store, self._moment, self._fenced = store, moment, fenced
         self._renews = moment in ("renew", "stopped")
+        self.tool_runs = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -94,7 +95,8 @@ class PausingStore:
 
     async def renew(self, lease: Lease, seconds: float) -> None:
         """Where the fence of commits is looked at, the heartbeat must not be what saves us."""
-        self._pause_at("renew")
+        if self.tool_runs:  # the first heartbeat may come before it
+            self._pause_at("renew")
         if self._renews:
             await self._store.renew(lease, seconds)
 
@@ -116,6 +118,7 @@ async def main(place: str, moment: str, fenced: bool, file: str) -> None:
             print("paused", flush=True)
             await asyncio.to_thread(sys.stdin.readline)
         elif moment == "renew":
+            pausing.tool_runs = True
             await asyncio.Event().wait()
 
     store = await open_store(place)

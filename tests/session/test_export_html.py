@@ -359,6 +359,18 @@ def test_without_a_leaf_the_last_entry_is_taken() -> None:
     assert "right two" in page_of(tree(), whole_tree=False).text
 
 
+def test_a_command_of_the_users_says_how_it_ended() -> None:
+    page = page_of(
+        chain(
+            BashExecution(command="make", output="x", exit_code=2, truncated=True, timestamp=TIME),
+            BashExecution(command="sleep 9", output="", cancelled=True, timestamp=TIME),
+        )
+    )
+
+    assert "Command of the user exit code 2 output cut" in page.text
+    assert "Command of the user stopped" in page.text
+
+
 def test_tools_and_thinking_can_be_left_out() -> None:
     entries = chain(
         reply(ThinkingContent("Hm."), TextContent("Yes."), ToolCall("c", "f", {})),

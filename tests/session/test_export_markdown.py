@@ -113,6 +113,19 @@ def test_a_document_reads_from_the_title_to_what_was_spent() -> None:
     assert "- Tokens: 1,200 in, 34 out; \\$0.5000\n" in document
 
 
+def test_a_command_of_the_users_says_how_it_ended() -> None:
+    document = to_markdown(
+        INFO,
+        chain(
+            BashExecution(command="make", output="x", exit_code=2, truncated=True, timestamp=TIME),
+            BashExecution(command="sleep 9", output="", cancelled=True, timestamp=TIME),
+        ),
+    )
+
+    assert "`make` (exit code 2, output cut)\n" in document
+    assert "`sleep 9` (stopped)\n" in document
+
+
 def test_tools_and_thinking_can_be_left_out() -> None:
     entries = chain(
         reply(ThinkingContent("Hm."), TextContent("Yes."), ToolCall("c", "f", {})),

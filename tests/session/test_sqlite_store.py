@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from loopwright.errors import SessionError
 from loopwright.messages import Usage, UserMessage
+from loopwright.session import tables
 from loopwright.session.entries import EntryRow, MessageEntry, to_row
 from loopwright.session.memory import MemoryStore
 from loopwright.session.rows import (
@@ -153,8 +156,31 @@ async def everything(store: SessionStore) -> list[object]:
         await store.entries("s"),
         await store.usage("s"),
         await store.operations("s"),
+        [await store.inbox("s", after=item_id) for item_id in "abc"],
+        await store.inbox("s", ids=["c", "a"]),
         [msgspec.structs.replace(a, decided_at=1) for a in await store.approvals("s")],
     ]
+
+
+@pytest.mark.parametrize(
+    ("which", "index"),
+    [
+        ({"after": "a"}, "inbox_pending (session_id=? AND ord>?)"),
+        ({"ids": ("a", "b")}, "(session_id=? AND id=?)"),
+        ({"ids": tuple(map(str, range(512)))}, "(session_id=? AND id=?)"),
+    ],
+)
+def test_to_find_a_few_of_those_that_wait_the_others_are_not_walked_through(
+    which: dict[str, Any], index: str
+) -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in tables.DDL:
+            connection.execute(tables.in_dialect(statement, tables.SQLITE))
+        sql, values = tables.inbox_query("s", "main", ("steer", "followUp"), **which)
+
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
+
+    assert index in plan[0][-1]
 
 
 @given(STEPS)

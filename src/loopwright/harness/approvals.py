@@ -30,7 +30,8 @@ def digest_of(tool_name: str, arguments: dict[str, Any]) -> str:
 
 async def pending_approvals(store: SessionStore, session_id: str) -> list[Approval]:
     """The calls that wait for somebody's word, oldest first."""
-    return [a for a in await store.approvals(session_id) if a.status == "pending"]
+    state = await store.state(session_id)  # not those used up, of which there may be thousands
+    return [a for a in state.approvals if a.status == "pending"]
 
 
 async def approve(
@@ -71,9 +72,9 @@ async def deny(
 
 
 async def _find(store: SessionStore, session_id: str, name: str) -> Approval:
-    every = await store.approvals(session_id)
-    named = [a for a in every if name in (a.id, a.tool_call_id)]
-    waiting = [a for a in named if a.status == "pending"]
+    waiting = [
+        a for a in await pending_approvals(store, session_id) if name in (a.id, a.tool_call_id)
+    ]
     if len(waiting) == 1:
         return waiting[0]
     if waiting:
@@ -81,6 +82,7 @@ async def _find(store: SessionStore, session_id: str, name: str) -> Approval:
             f"{len(waiting)} calls that wait have the id {name!r}",
             hint=f"say which: {', '.join(a.id for a in waiting)}",
         )
+    named = [a for a in await store.approvals(session_id) if name in (a.id, a.tool_call_id)]
     if named:
         raise ApprovalRefused(f"the call {name!r} was decided already: {named[-1].status}")
     raise ApprovalRefused(f"no call {name!r} waits for approval in session {session_id}")

@@ -37,7 +37,7 @@ from .compaction import (
 )
 from .overflow import is_overflow
 from .summary import SummaryFailed, summarize
-from .token_estimate import context_tokens, estimate_fixed
+from .token_estimate import ContextTally, estimate_fixed
 
 if TYPE_CHECKING:
     from ..telemetry import Trace
@@ -94,6 +94,7 @@ class Compactor:
         self.overflowed = False
         """The last request was too large for the model."""
         self._tried = False  # since the last good reply
+        self._tally = ContextTally()
         self._controller: AbortController | None = None
         self.trace: Trace | None = None
 
@@ -123,9 +124,9 @@ class Compactor:
             return
         model, window = run.model, run.model.context_window
         fixed = estimate_fixed(run.context.system_prompt, run.specs)
-        entries = self.session.entries()
+        entries = self.session.branch.entries
         if not overflowed:
-            tokens = context_tokens(entries, fixed=fixed, model=(model.provider, model.id))
+            tokens = self._tally.tokens(entries, fixed=fixed, model=(model.provider, model.id))
             if not should_compact(tokens, window, self.settings, fixed=fixed):
                 return
         self._tried = True
@@ -223,7 +224,7 @@ class Compactor:
         fixed = estimate_fixed(agent.state.system_prompt, specs)
         model = agent.model
         return plan_compaction(
-            session.entries(),
+            session.branch.entries,
             self.settings,
             window=model.context_window,
             fixed=fixed,

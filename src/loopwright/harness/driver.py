@@ -1,9 +1,10 @@
-"""Driving one lane's operations: accepting a run, running it, taking it up, stopping it.
+"""Driving one lane's operations: accepting a run, running it, stopping it.
 
 Everything here happens for one agent, one operation at a time. Who may call, and when, is the
 harness's business.
 
-Not here: what each step of a run writes (journal), or what a person calls (harness).
+Not here: what each step of a run writes (journal), what an earlier process left open (unfinished),
+or what a person calls (harness).
 """
 
 from __future__ import annotations
@@ -15,30 +16,28 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 
 import msgspec
 
-from ..errors import InboxNotEmpty, OperationParked, SessionClosed, SessionError
+from ..errors import InboxNotEmpty, SessionClosed, SessionError
 from ..loop.agent import Agent
 from ..loop.queues import QueueName
 from ..loop.run import Run
 from ..loop.run_result import OutputT, RunResult
-from ..messages import AgentMessage, AssistantMessage, Usage
+from ..messages import AgentMessage, AssistantMessage
 from ..session.entries import Entry, MessageEntry, now_ms
-from ..session.rows import InboxItem, LaneConfig, Operation, UsageRow
+from ..session.rows import InboxItem, LaneConfig, Operation
 from ..session.session import Session
 from ..session.store import Commit
 from .compactor import Compactor
 from .inbox import SessionInbox
 from .journal import SessionJournal
-from .resume import ResumePlan, plan_resume
+from .navigation import Navigator
+from .resume import ResumePlan
 
 if TYPE_CHECKING:
     from ..telemetry import Trace
 
-__all__ = ["RESTART_LIMIT", "LaneDriver", "cancelled"]
+__all__ = ["LaneDriver", "cancelled"]
 
 _log = logging.getLogger("loopwright")
-
-RESTART_LIMIT = 5
-"""An operation taken up so often without getting any further is left alone."""
 
 _ACCEPT_TRIES = 5
 
@@ -54,6 +53,8 @@ class LaneDriver(Generic[OutputT]):
         self.agent = agent
         self.inbox = SessionInbox(session, agent._own_inbox(), self._mode)  # pyright: ignore[reportPrivateUsage]
         self.compactor = compactor
+        self.navigator: Navigator | None = None
+        """Moves the lane just now."""
         self.run: Run | None = None
         """The run that is going on."""
         self.stopped: tuple[str | None] | None = None
@@ -62,9 +63,25 @@ class LaneDriver(Generic[OutputT]):
         """The harness is closed; a run that begins all the same writes nothing."""
         self.trace: Trace | None = None
 
-    def show_transcript(self) -> None:
-        """The agent's transcript is the session's."""
-        self.agent.state.messages = self.session.transcript()
+    def show_transcript(self, without: int = 0) -> None:
+        """The agent's transcript is the session's, but for the last messages."""
+        state, told = self.agent.state, self.session.branch.transcript
+        if without:
+            told = told[: len(told) - without]
+        if told != state.messages:  # it nearly never is, and assigning looks at each message
+            state.messages = told
+
+    def new_navigator(self) -> Navigator:
+        navigator = Navigator(self.session, self.agent, self.compactor.settings)
+        navigator.trace = self.trace
+        self.navigator = navigator
+        return navigator
+
+    def stop_summary(self, reason: object) -> None:
+        """Stop a compaction by hand or a navigation, if one is going on."""
+        self.compactor.abort(reason)
+        if self.navigator is not None:
+            self.navigator.controller.abort(reason)
 
     async def accept(
         self, messages: list[AgentMessage], request_id: str | None
@@ -103,7 +120,6 @@ class LaneDriver(Generic[OutputT]):
             else msgspec.structs.replace(item, status="placed", operation_id=operation.id)
             for item in items
         ]
-        self.show_transcript()  # whatever was written or assigned since the last run
         lane = session.lane_at(parent, operation_id=operation.id, config=self._config())
         commit = Commit(lanes=[lane], operations=[operation], inbox=placed)
         try:
@@ -127,49 +143,14 @@ class LaneDriver(Generic[OutputT]):
         except SessionError as error:
             _log.warning("the operation %s stays open: %s", operation.id, error)
 
-    async def count_restart(self, operation: Operation, parked: bool) -> Operation:
-        """One more start without progress; too many of them and it is left alone."""
-        if operation.restarts >= RESTART_LIMIT and not parked:
-            operation = msgspec.structs.replace(operation, parked=True)
-            await self.session.commit(Commit(operations=[operation]))
-            raise OperationParked(
-                f"the {operation.kind} {operation.id} of session {self.session.id} was taken up "
-                f"{operation.restarts} times and never got any further",
-                hint="look at what it does at that point; resume(parked=True) tries once more, "
-                "abort() gives it up",
-            )
-        restarts = 0 if parked else operation.restarts + 1
-        operation = msgspec.structs.replace(operation, restarts=restarts, parked=False)
-        commit = Commit(operations=[operation])
-        plan = plan_resume(self.session.entries())
-        if operation.kind == "run" and operation.cancelled_at is None and plan.next == "ask":
-            # Whether the request that was lost reached the model, and what it cost, nobody knows.
-            lost = UsageRow(cause="lost", usage=Usage(), operation_id=operation.id)
-            commit.usage.append(lost)
-        await self.session.commit(commit)
-        return operation
-
-    async def heed_waiting_cancel(self, operation: Operation) -> Operation:
-        """*operation*, cancelled if somebody asked for that while nobody drove it."""
-        requests = await self.inbox.look()
-        meant = [r for r in requests if r.operation_id in (None, operation.id)]
-        if not requests:
-            return operation
-        if meant and operation.cancelled_at is None:
-            operation = cancelled(operation, meant[0].reason)
-        done = [msgspec.structs.replace(request, status="placed") for request in requests]
-        await self.session.commit(Commit(operations=[operation], inbox=done))
-        return operation
-
     async def drive(
         self, prompts: list[AgentMessage], journal: SessionJournal, plan: ResumePlan | None
     ) -> RunResult[OutputT]:
         agent, inbox = self.agent, self.inbox
         self.compactor.begin_run()
         inbox.begin_run()
-        self.show_transcript()
-        if plan is None:  # the kernel announces the prompts, which are in the session already
-            del agent.state.messages[len(agent.state.messages) - len(prompts) :]
+        # The kernel announces the prompts, which are in the session already.
+        self.show_transcript(without=len(prompts) if plan is None else 0)
         begun = False
 
         def take_up(run: Run) -> None:
@@ -270,17 +251,18 @@ class LaneDriver(Generic[OutputT]):
     async def result_of(self, operation_id: str) -> RunResult[OutputT]:
         """What an operation came to, from what is stored of it."""
         session = self.session
-        found = await session.store.operations(session.id)
-        operation = next(op for op in found if op.id == operation_id)
-        entries = [e for e in session.entries() if e.operation_id == operation_id]
-        if not entries or entries[0] is session.entries()[0]:  # (partly) before what is in memory
+        operation = session.operation_of(operation_id)
+        if operation is None:
+            every = await session.store.operations(session.id)
+            operation = next(op for op in every if op.id == operation_id)
+        loaded = session.branch.entries
+        entries = [e for e in loaded if e.operation_id == operation_id]
+        older = bool(loaded) and loaded[0].parent_id is not None
+        if not entries or (older and entries[0] is loaded[0]):  # (partly) before what is in memory
             rows = await session.rows()
             entries = [row.entry() for row in rows if row.operation_id == operation_id]
         messages = [e.message for e in entries if isinstance(e, MessageEntry)]
-        usage = Usage()
-        for row in await self.session.store.usage(session.id):
-            if row.operation_id == operation_id:
-                usage += row.usage
+        usage = await session.spent_on(operation_id)
         replies = [m for m in messages if isinstance(m, AssistantMessage)]
         stop_reason = operation.stop_reason or (replies[-1].stop_reason if replies else "stop")
         stopped_by = "approval" if operation.status == "waiting" else operation.stopped_by

@@ -4,7 +4,8 @@ It has the runs of `Agent`; what it adds is that each of them is an operation in
 accepted in one commit, recorded step by step, and, if the process dies, taken up by another with
 `resume()`. Opening starts nothing.
 
-Not here: recording the steps (journal), or making the context smaller (compactor).
+Not here: driving a run (driver) and what was left unfinished (unfinished), recording the steps
+(journal), or making the context smaller (compactor).
 """
 
 from __future__ import annotations
@@ -14,21 +15,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
-import msgspec
-
-from ..errors import (
-    AgentBusy,
-    LeaseLost,
-    Misuse,
-    OperationOpen,
-    SessionClosed,
-)
-from ..loop.agent import Agent, Prompt, as_message, as_messages
+from ..errors import AgentBusy, LeaseLost, Misuse, SessionClosed
+from ..loop.agent import Agent, Prompt, as_messages
 from ..loop.agent_stream import AgentStream
 from ..loop.listeners import Listener
 from ..loop.run_result import OutputT, RunResult
-from ..messages import AgentMessage, AssistantMessage, ImageContent, ToolResultMessage
-from ..session.entries import CompactionEntry, Entry, MessageEntry, now_ms
+from ..messages import AgentMessage, ImageContent
+from ..session.entries import CompactionEntry, Entry, MessageEntry
 from ..session.rows import (
     Approval,
     InboxItem,
@@ -42,9 +35,9 @@ from ..session.store import Commit, SessionStore
 from . import approvals
 from .compaction import CompactionSettings
 from .compactor import BeforeCompaction, Compactor
-from .driver import RESTART_LIMIT, LaneDriver, cancelled
-from .navigation import Navigator
-from .resume import plan_resume
+from .driver import LaneDriver
+from .saying import say
+from .unfinished import RESTART_LIMIT, give_up, refuse_unfinished, take_up
 
 if TYPE_CHECKING:
     from ..telemetry import Trace, Tracer
@@ -83,7 +76,6 @@ class Harness(Generic[OutputT]):
         self._before_compaction = before_compaction
         self._entered: LaneDriver[OutputT] | None = None
         self._busy = False
-        self._navigating: Navigator | None = None
         self._closing: asyncio.Task[None] | None = None
         self._idle: asyncio.Event = asyncio.Event()
         self._trace: Trace | None = None
@@ -177,9 +169,7 @@ class Harness(Generic[OutputT]):
         closed = driver.closed = SessionClosed("the session was closed during the run")
         if driver.run is not None:
             driver.run.lose_journal(closed)
-        driver.compactor.abort(closed)
-        if self._navigating is not None:
-            self._navigating.controller.abort(closed)
+        driver.stop_summary(closed)
         try:
             await self._idle.wait()
             await driver.session.aclose()
@@ -241,7 +231,7 @@ class Harness(Generic[OutputT]):
                 known = await self._store.operations(self.session.id, request_id=request_id)
                 if known:
                     return await self._known(known[0])
-            self._refuse_unfinished()
+            refuse_unfinished(self.session)
             prompts, journal = await self._driver.accept(messages, request_id)
             return await self._driver.drive(prompts, journal, None)
         finally:
@@ -271,39 +261,9 @@ class Harness(Generic[OutputT]):
         """
         self._begin("resume")
         try:
-            return await self._resume(parked)
+            return await take_up(self._driver, parked=parked)
         finally:
             self._end()
-
-    async def _resume(self, parked: bool) -> RunResult[OutputT] | None:
-        session = self.session
-        operation = session.operation
-        if operation is None:
-            return None
-        await session.refresh()
-        operation = await self._driver.heed_waiting_cancel(operation)
-        if operation.status == "open":
-            operation = await self._driver.count_restart(operation, parked)
-        elif any(a.status != "pending" for a in session.approvals.values()):
-            operation = msgspec.structs.replace(operation, status="open")
-            await session.commit(Commit(operations=[operation]))
-        if operation.kind == "compaction":
-            await self._driver.compactor.take_up(operation)
-            self._driver.show_transcript()
-            return RunResult([], "stop")
-        if operation.kind == "navigation":
-            await self._navigator().take_up(operation)
-            self._driver.show_transcript()
-            return RunResult([], "stop")
-        plan = plan_resume(session.entries(), operation.id)
-        operation = msgspec.structs.replace(operation, status="open")
-        journal = self._driver.journal_of(operation)
-        journal.take_up(plan)
-        driven = await self._driver.drive([], journal, plan)
-        whole = await self._driver.result_of(operation.id)
-        return msgspec.structs.replace(
-            driven, messages=whole.messages, usage=whole.usage, undelivered=driven.undelivered
-        )
 
     # -- stopping -----------------------------------------------------------------------------
 
@@ -319,27 +279,14 @@ class Harness(Generic[OutputT]):
             return
         if self._busy:  # a summary is being written; it is not worth a commit of its own
             self._driver.stopped = (said,)
-            self._driver.compactor.abort(reason)
-            if self._navigating is not None:
-                self._navigating.controller.abort(reason)
+            self._driver.stop_summary(reason)
             return
         operation = self.session.operation
         if operation is None:
             return
         self._begin("abort")
         try:
-            await self.session.refresh()
-            stopped = cancelled(operation, said)
-            if stopped.kind != "run":
-                stopped = msgspec.structs.replace(stopped, status="aborted", finished_at=now_ms())
-                lane = self.session.lane_at(self.session.tip.leaf_id, operation_id=None)
-                await self.session.commit(Commit(lanes=[lane], operations=[stopped]))
-                return
-            await self.session.commit(Commit(operations=[stopped]))
-            plan = plan_resume(self.session.entries(), operation.id)
-            journal = self._driver.journal_of(msgspec.structs.replace(stopped, status="open"))
-            journal.take_up(plan)
-            await self._driver.drive([], journal, plan)
+            await give_up(self._driver, operation, said)
         finally:
             self._end()
 
@@ -379,25 +326,9 @@ class Harness(Generic[OutputT]):
     ) -> InboxItem:
         if self._closing is not None:
             raise SessionClosed("the harness is closed; nobody would hear the message")
-        said = as_message(message)
-        if isinstance(said, AssistantMessage | ToolResultMessage):
-            raise Misuse(f"a message with the role {said.role!r} cannot be said to the model")
-        item = InboxItem(
-            lane=self._lane,
-            queue=queue,
-            message=said,
-            urgent=urgent,
-            request_id=request_id,
+        return await say(
+            self.session, self._driver.inbox, queue, message, request_id, urgent=urgent
         )
-        stored = await self._store.enqueue(self.session.id, item)
-        if stored.id == item.id:
-            self._driver.inbox.add(stored)
-        elif stored.queue != queue or _content(stored.message) != _content(said):
-            raise Misuse(
-                f"the request id {request_id!r} was used before, for another message",
-                hint="give each message an id of its own; the same id is for sending it again",
-            )
-        return stored
 
     def queued(self) -> list[InboxItem]:
         """What was said with `steer` and `follow_up` and is not in the transcript yet, as far as
@@ -440,7 +371,7 @@ class Harness(Generic[OutputT]):
         declined. Raises `SummaryFailed` if the model gave no summary."""
         self._begin("compact")
         try:
-            self._refuse_unfinished()
+            refuse_unfinished(self.session)
             entry = await self._driver.compactor.compact(instructions)
             self._driver.show_transcript()
             return entry
@@ -462,8 +393,8 @@ class Harness(Generic[OutputT]):
         """
         self._begin("navigate")
         try:
-            self._refuse_unfinished()
-            await self._navigator().navigate(entry_id, summarize, instructions, label)
+            refuse_unfinished(self.session)
+            await self._driver.new_navigator().navigate(entry_id, summarize, instructions, label)
             self._driver.show_transcript()
         finally:
             self._end()
@@ -510,11 +441,6 @@ class Harness(Generic[OutputT]):
             await session.commit(Commit(lanes=[session.lane_at(parent)]), entries)
         self.agent.state.messages = session.transcript()
 
-    def _navigator(self) -> Navigator:
-        self._navigating = Navigator(self.session, self.agent, self._driver.compactor.settings)
-        self._navigating.trace = self._trace
-        return self._navigating
-
     def _lose(self, error: Exception) -> None:
         if isinstance(error, LeaseLost):
             _log.error("session %s: %s", self.session.id, error)
@@ -533,7 +459,7 @@ class Harness(Generic[OutputT]):
 
     def _end(self) -> None:
         self._busy = False
-        self._navigating = None
+        self._driver.navigator = None
         self._idle.set()
 
     def _refuse_busy(self, method: str) -> None:
@@ -543,28 +469,9 @@ class Harness(Generic[OutputT]):
                 hint="use steer() or follow_up() to say something during a run",
             )
 
-    def _refuse_unfinished(self) -> None:
-        operation = self.session.operation
-        if operation is None:
-            return
-        waiting = [a.tool_name for a in self.pending_approvals]
-        why = f" that waits for approval of {', '.join(waiting)}" if waiting else ""
-        raise OperationOpen(
-            f"the lane {self._lane!r} of session {self.session.id} has an unfinished "
-            f"{operation.kind}{why}",
-            hint="approve() or deny() what waits, then resume(); abort() gives it up"
-            if waiting
-            else "resume() drives it to its end, abort() gives it up",
-        )
-
     async def _known(self, operation: Operation) -> RunResult[OutputT]:
         if operation.id == self.session.lane.operation_id:
-            result = await self._resume(parked=False)
+            result = await take_up(self._driver, parked=False)
             assert result is not None
             return result
         return await self._driver.result_of(operation.id)
-
-
-def _content(message: AgentMessage | None) -> object:
-    """What *message* says, without when."""
-    return None if message is None else msgspec.structs.replace(message, timestamp=0)

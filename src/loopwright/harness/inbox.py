@@ -3,11 +3,17 @@
 A message leaves the inbox in the commit that places it in the tree, never earlier, so that a run
 which ends in between leaves it waiting.
 
-Not here: the queues of a plain agent (loop.queues), which are heard as well; those are in memory.
+Thousands may wait and be heard one a turn. So while many wait, a poll reads only what has come since
+the last one, and whether the first ones still wait: that others took theirs back is noticed when
+its turn comes.
+
+Not here: the order in which they are heard (waiting), or the queues of a plain agent (loop.queues),
+which are heard as well; those are in memory.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -15,10 +21,15 @@ import msgspec
 
 from ..loop.queues import Inbox, QueueName
 from ..messages import AgentMessage
-from ..session.rows import InboxItem
+from ..session.rows import InboxItem, InboxQueue
 from ..session.session import Session
+from .waiting import HEARD_IN_RUNS, Waiting
 
 __all__ = ["SessionInbox"]
+
+_FEW = 16
+"""So many that wait are simply read again."""
+_CHECKED_AT_ONCE = 256
 
 
 class _Held(msgspec.Struct):
@@ -30,7 +41,7 @@ class _Held(msgspec.Struct):
     """The commit that places it has been handed over, and is written whatever happens here."""
 
 
-_QUEUES = {"steering": "steer", "follow_up": "followUp"}
+_QUEUES: dict[QueueName, InboxQueue] = {"steering": "steer", "follow_up": "followUp"}
 
 
 class SessionInbox:
@@ -45,37 +56,82 @@ class SessionInbox:
         self._session = session
         self._own = agents_own
         self._mode = mode
-        self._waiting: list[InboxItem] = []
+        self._waiting = Waiting()
         self._in_hand: dict[int, _Held] = {}
+        self._known: set[str] = set()
+        """Ids that were seen in this run: what was and does not wait any more is no news."""
+        self._read_up_to: str | None = None
+        """The last item that was read; None: nothing yet in this run."""
+        self._reading = asyncio.Lock()
         self._callback: Callable[[], object] | None = None
 
     async def look(self) -> list[InboxItem]:
         """Read what waits now; urgent news are passed on. Returns requests to cancel."""
+        await self._read()
         session = self._session
-        pending = await session.store.inbox(session.id, lane=session.lane.name)
-        known = {item.id for item in self._waiting}
-        held = {held.item.id for held in self._in_hand.values()}
-        self._waiting = [
-            item
-            for item in pending
-            if item.queue in ("steer", "followUp")
-            and item.message is not None
-            and item.id not in held
-        ]
-        if any(item.urgent and item.id not in known for item in self._waiting):
+        return await session.store.inbox(session.id, lane=session.lane.name, queues=("cancel",))
+
+    async def _read(self) -> None:
+        async with self._reading:  # one at a time, or an older answer could come last
+            if self._read_up_to is None or len(self._waiting) <= _FEW:
+                await self._read_all()
+            else:
+                self._hear(await self._pending(after=self._read_up_to))
+                await self._drop_withdrawn()
+
+    async def _read_all(self) -> None:
+        before = [item.id for item in self._waiting]  # one that comes meanwhile may be missing
+        pending = await self._pending()
+        there = {item.id for item in pending}
+        for item_id in before:
+            if item_id not in there:
+                self._waiting.remove(item_id)
+        self._hear(pending)
+
+    async def _drop_withdrawn(self) -> None:
+        """Make sure that the first of each queue still waits."""
+        count = 1
+        while first := self._waiting.first(count):
+            there = {item.id for item in await self._pending(ids=first)}
+            gone = [item_id for item_id in first if item_id not in there]
+            if not gone:
+                return
+            for item_id in gone:
+                self._waiting.remove(item_id)
+            count = min(count * 4, _CHECKED_AT_ONCE)
+
+    async def _pending(self, **which: Any) -> list[InboxItem]:
+        session = self._session
+        return await session.store.inbox(
+            session.id, lane=session.lane.name, queues=HEARD_IN_RUNS, **which
+        )
+
+    def _hear(self, items: list[InboxItem]) -> None:
+        """*items* are what the store has behind those read before, in its order."""
+        urgent = False
+        for item in items:
+            news = item.id not in self._known
+            if item.message is not None and (news or item.id in self._waiting):
+                self._known.add(item.id)
+                self._waiting.put(item)
+                urgent = urgent or (news and item.urgent)
+        if items:
+            self._read_up_to = items[-1].id
+        if urgent:
             self._tell_urgent()
-        return [item for item in pending if item.queue == "cancel"]
 
     def add(self, item: InboxItem) -> None:
         """*item* was just stored by this process."""
-        if item.queue in ("steer", "followUp") and item.status == "pending":
-            self._waiting.append(item)
+        if item.queue in HEARD_IN_RUNS and item.status == "pending" and item.id not in self._known:
+            self._known.add(item.id)
+            self._waiting.put(item)
             if item.urgent:
                 self._tell_urgent()
 
     def forget(self, item_id: str) -> None:
         """It was withdrawn."""
-        self._waiting = [item for item in self._waiting if item.id != item_id]
+        self._known.add(item_id)
+        self._waiting.remove(item_id)
 
     @property
     def waiting(self) -> list[InboxItem]:
@@ -85,6 +141,8 @@ class SessionInbox:
     def begin_run(self) -> None:
         """Nothing is in hand; what an earlier run could not say waits in the store."""
         self._in_hand.clear()
+        self._known = {item.id for item in self._waiting}
+        self._read_up_to = None
 
     def hand_over(self, message: AgentMessage, operation_id: str) -> InboxItem | None:
         """The row of *message* as it is once placed; None if it did not come from here.
@@ -105,19 +163,15 @@ class SessionInbox:
 
     async def poll(self, queue: QueueName) -> list[AgentMessage]:
         """Take by the queue's mode, urgent ones first; what is stored before what is not."""
-        await self.look()
-        found = [item for item in self._waiting if item.queue == _QUEUES[queue]]
-        found.sort(key=lambda item: not item.urgent)
-        if not found:
+        await self._read()
+        taken = self._waiting.take(_QUEUES[queue], None if self._mode(queue) == "all" else 1)
+        if not taken:
             waiting: Any = self._own.poll(queue)
             if hasattr(waiting, "__await__"):
                 waiting = await waiting
             return cast("list[AgentMessage]", waiting)
-        if self._mode(queue) != "all":
-            found = found[:1]
         messages: list[AgentMessage] = []
-        for item in found:
-            self._waiting.remove(item)
+        for item in taken:
             assert item.message is not None
             self._in_hand[id(item.message)] = _Held(item.message, item)
             messages.append(item.message)
@@ -126,18 +180,18 @@ class SessionInbox:
     def give_back(self, queue: QueueName, messages: list[AgentMessage]) -> object:
         """They were not said; those that are stored still wait there."""
         own: list[AgentMessage] = []
-        for message in messages:
+        for message in reversed(messages):
             held = self._in_hand.pop(id(message), None)
             if held is None:
-                own.append(message)
+                own.insert(0, message)
             elif not held.handed_over:  # else it is placed, though nobody heard of it here
-                self._waiting.insert(0, held.item)
+                self._waiting.put_back(held.item)
         return self._own.give_back(queue, own) if own else None
 
     @property
     def urgent(self) -> bool:
         """A message waits that should interrupt running tools."""
-        return any(item.urgent for item in self._waiting) or self._own.urgent
+        return self._waiting.urgent or self._own.urgent
 
     @property
     def waits(self) -> bool:

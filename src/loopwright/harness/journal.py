@@ -161,6 +161,7 @@ class SessionJournal:
         except InboxNotEmpty:
             self._in_flight = None
             self._inbox.settled(message)
+            self._changed = True  # what the commit said of the operation was not written either
             return False
         # Cancelled, it stays in hand: the commit goes on, and nobody may say it again.
         self._inbox.settled(message)

@@ -33,6 +33,7 @@ from ..session.tree import adds_to_context, context_of
 
 __all__ = [
     "IMAGE_CHARACTERS",
+    "ContextTally",
     "context_tokens",
     "estimate_fixed",
     "estimate_message",
@@ -114,20 +115,66 @@ def context_tokens(
     another *model* (provider, id), which counts in another way. Without one, everything shown is
     estimated, and *fixed* is added.
     """
-    newer = 0
-    for entry in reversed(entries):
+    return ContextTally().tokens(entries, fixed=fixed, model=model)
+
+
+class ContextTally:
+    """`context_tokens` of a branch that grows: nothing is estimated a second time, also where no
+    vendor counts. Another branch, or another model, is counted from its beginning."""
+
+    def __init__(self) -> None:
+        self._model: tuple[str, str] | None = None
+        self._last: Entry | None = None
+        self._done = 0
+        """How many entries were looked at; the last of them is `_last`."""
+        self._counted: int | None = None
+        """What the vendor counted; None: everything shown is estimated."""
+        self._estimated = 0
+
+    def tokens(
+        self, entries: Sequence[Entry], *, fixed: int, model: tuple[str, str] | None = None
+    ) -> int:
+        """See `context_tokens`."""
+        done = self._done
+        if (
+            model != self._model
+            or len(entries) < done
+            or (done and entries[done - 1] is not self._last)
+        ):
+            done = 0
+        if not done:
+            self._model, self._counted, self._estimated = model, None, 0
+            done = _newest_count(entries, model)
+        for place in range(done, len(entries)):
+            self._add(entries, place)
+        self._done = len(entries)
+        self._last = entries[-1] if entries else None
+        return self._estimated + (fixed if self._counted is None else self._counted)
+
+    def _add(self, entries: Sequence[Entry], place: int) -> None:
+        entry = entries[place]
         if isinstance(entry, CompactionEntry):
-            break
+            self._counted = None
+            self._estimated = sum(map(estimate_message, context_of(entries[: place + 1])))
+            return
+        counted = None
         if isinstance(entry, MessageEntry):
-            counted = used_tokens(entry.message, model)
-            if counted is not None:
-                return counted + newer
-        shown = adds_to_context(entry)
-        if shown is not None:
-            newer += estimate_message(shown)
-    else:  # the whole branch was read, and nothing in it is replaced
-        return fixed + newer
-    return fixed + sum(map(estimate_message, context_of(entries)))
+            counted = used_tokens(entry.message, self._model)
+        if counted is not None:
+            self._counted, self._estimated = counted, 0
+        elif (shown := adds_to_context(entry)) is not None:
+            self._estimated += estimate_message(shown)
+
+
+def _newest_count(entries: Sequence[Entry], model: tuple[str, str] | None) -> int:
+    """The place of the newest entry before which nothing counts."""
+    for place in range(len(entries) - 1, -1, -1):
+        entry = entries[place]
+        if isinstance(entry, CompactionEntry):
+            return place
+        if isinstance(entry, MessageEntry) and used_tokens(entry.message, model) is not None:
+            return place
+    return 0
 
 
 def used_tokens(message: AgentMessage, model: tuple[str, str] | None = None) -> int | None:

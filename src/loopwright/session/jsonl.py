@@ -26,7 +26,7 @@ from . import columns, refusals
 from .entries import EntryRow
 from .jsonl_file import Repair
 from .jsonl_folder import SessionFolder
-from .jsonl_rows import Rows
+from .kept_rows import Rows
 from .rows import (
     Approval,
     InboxItem,
@@ -178,14 +178,15 @@ class JsonlStore:
         return await self._run(self._folder.enqueue, session_id, item)
 
     async def inbox(
-        self, session_id: str, *, lane: str | None = None, queues: Sequence[InboxQueue] = ()
+        self,
+        session_id: str,
+        *,
+        lane: str | None = None,
+        queues: Sequence[InboxQueue] = (),
+        after: str | None = None,
+        ids: Sequence[str] | None = None,
     ) -> list[InboxItem]:
-        pending = await self._look(session_id, Rows.pending)
-        return [
-            item
-            for item in pending
-            if (lane is None or item.lane == lane) and (not queues or item.queue in queues)
-        ]
+        return await self._look(session_id, lambda rows: rows.pending(lane, queues, after, ids))
 
     async def withdraw(self, session_id: str, item_id: str) -> InboxStatus | None:
         return await self._run(self._folder.withdraw, session_id, item_id)

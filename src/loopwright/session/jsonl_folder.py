@@ -31,7 +31,7 @@ from .formats.pi_v4_writing import header_line
 from .jsonl_file import Repair, SessionFile, read_header, sync_folder
 from .jsonl_lock import LeaseRow, exclusive, lease_path, read_lease
 from .jsonl_log import SessionLog
-from .jsonl_rows import ItemRow, Rows
+from .kept_rows import ItemRow, Rows
 from .leases import owner_is_dead
 from .rows import Approval, InboxItem, InboxStatus, SessionInfo
 from .store import Commit, Lease, SessionState

@@ -36,8 +36,8 @@ from .formats.pi_v4_lines import (
     decode_line,
 )
 from .jsonl_commit import commit_lines, row_line
-from .jsonl_rows import Change, Rows
 from .jsonl_state import fact_columns, put_state
+from .kept_rows import Change, Rows
 from .rows import SessionInfo
 from .store import Commit
 

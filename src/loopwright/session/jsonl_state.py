@@ -9,7 +9,7 @@ import msgspec
 
 from . import columns
 from .formats.pi_v4_lines import StateData
-from .jsonl_rows import Change, ItemRow, OperationColumns
+from .kept_rows import Change, ItemRow, OperationColumns
 from .rows import Fact
 
 __all__ = ["NEXT", "fact_columns", "put_state"]

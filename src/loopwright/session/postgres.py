@@ -253,10 +253,22 @@ class PostgresStore:
         return columns.read_item(session_id, *cast("Sequence[Any]", row))
 
     async def inbox(
-        self, session_id: str, *, lane: str | None = None, queues: Sequence[InboxQueue] = ()
+        self,
+        session_id: str,
+        *,
+        lane: str | None = None,
+        queues: Sequence[InboxQueue] = (),
+        after: str | None = None,
+        ids: Sequence[str] | None = None,
     ) -> list[InboxItem]:
         """See `SessionStore`."""
-        query = tables.inbox_query(_known(session_id), columns.shown(lane), tuple(queues))
+        query = tables.inbox_query(
+            _known(session_id),
+            columns.shown(lane),
+            tuple(queues),
+            columns.shown(after),
+            None if ids is None else tuple(map(_known, ids)),
+        )
         rows = await self._rows(session_id, *query)
         return [columns.read_item(session_id, *row) for row in rows]
 

@@ -4,7 +4,8 @@ Opening for writing takes the lease, so there is one writer at a time; opening f
 nothing. In memory is the part of the branch that the model is shown, back to the newest
 compaction, and the rows that are not history. Both change only when a commit has been written.
 
-Not here: running anything (harness), keeping anything (the stores).
+Not here: what is in memory (loaded_branch, known_state), running anything (harness), keeping
+anything (the stores).
 """
 
 from __future__ import annotations
@@ -15,20 +16,14 @@ from typing import Any
 
 import msgspec
 
-from ..errors import (
-    Misuse,
-    OperationOpen,
-    SessionClosed,
-    SessionDamaged,
-    SessionExists,
-    SessionNotFound,
-)
+from ..errors import Misuse, OperationOpen, SessionClosed, SessionExists, SessionNotFound
 from ..messages import AgentMessage, Usage, UserMessage
-from .entries import CompactionEntry, CustomEntry, Entry, EntryRow, MessageEntry, to_row
+from .entries import CustomEntry, Entry, EntryRow, MessageEntry, to_row
+from .known_state import KnownState
 from .leases import new_owner
+from .loaded_branch import LoadedBranch, read_branch
 from .rows import Approval, Fact, Intent, Lane, Operation, SessionInfo
 from .store import Commit, SessionState, SessionStore
-from .tree import BranchWalk, adds_to_context, context_of, transcript_of
 from .writer import Writer
 
 __all__ = ["LEASE_SECONDS", "Session"]
@@ -36,8 +31,7 @@ __all__ = ["LEASE_SECONDS", "Session"]
 LEASE_SECONDS = 30.0
 """How long others wait for a writer that has vanished without a trace."""
 
-_PAGE = 256
-_LARGEST_PAGE = 8192
+_PAGE = 8192
 _PREVIEW_CHARACTERS = 200
 
 
@@ -48,16 +42,23 @@ class Session:
         self.store = store
         self._lane = lane
         self._writer: Writer | None = None
-        self._entries: list[Entry] = []
-        self._context: list[AgentMessage] = []
-        self._transcript: list[AgentMessage] = []
+        self._known = KnownState(state)
+        self._branch = LoadedBranch([])
+        self._made: dict[str, Entry] = {}
+        """Entries that were handed over and are not written yet, as they were given."""
+        self._pending_usage = state.info.usage
         self._closed = False
         self.on_lost: Callable[[Exception], object] | None = None
         """Called when the session cannot be written any more: the lease is lost, the disk full."""
         self.on_commit: Callable[[Commit], Callable[[asyncio.Future[int]], object]] | None = None
         """For telemetry: called with each commit that is handed over; what it returns, with the
         commit's future when that is done."""
-        self._take(state)
+        if lane not in self._known.lanes:
+            raise Misuse(
+                f"the session {self.id} has no lane named {lane!r}",
+                hint=f"it has: {', '.join(sorted(self._known.lanes))}",
+            )
+        self._tip = self.lane
 
     # -- opening and closing ------------------------------------------------------------------
 
@@ -93,7 +94,7 @@ class Session:
         try:
             state = await store.state(session_id)
             session = cls(store, state, lane)
-            await session._load()
+            await session.reload()
             session._writer = Writer(store, lease, lease_seconds, session._apply)
         except BaseException:
             await store.release(lease)
@@ -105,7 +106,7 @@ class Session:
     async def read(cls, store: SessionStore, session_id: str, *, lane: str = "main") -> Session:
         """Look at a session, locked or not. Nothing can be written to it."""
         session = cls(store, await store.state(session_id), lane)
-        await session._load()
+        await session.reload()
         return session
 
     async def __aenter__(self) -> Session:
@@ -125,27 +126,32 @@ class Session:
     @property
     def id(self) -> str:
         """The session's id."""
-        return self._info.id
+        return self._known.info.id
 
     @property
     def info(self) -> SessionInfo:
         """What a list shows of it, as of the last commit."""
-        return self._info
+        return self._known.info
+
+    @property
+    def head(self) -> int:
+        """The last sequence number given, as of the last commit."""
+        return self._known.head
 
     @property
     def usage(self) -> Usage:
         """The sum of the ledger."""
-        return self._info.usage
+        return self._known.info.usage
 
     @property
     def lane(self) -> Lane:
         """The lane this handle works on."""
-        return self._lanes[self._lane]
+        return self._known.lanes[self._lane]
 
     @property
     def lanes(self) -> dict[str, Lane]:
         """All lanes, by name."""
-        return dict(self._lanes)
+        return dict(self._known.lanes)
 
     @property
     def leaf_id(self) -> str | None:
@@ -156,77 +162,90 @@ class Session:
     def operation(self) -> Operation | None:
         """What is open on this lane."""
         open_id = self.lane.operation_id
-        return None if open_id is None else self._operations.get(open_id)
+        return None if open_id is None else self.operation_of(open_id)
+
+    def operation_of(self, operation_id: str) -> Operation | None:
+        """An operation that is open, or the last that ended on its lane; None for older ones."""
+        return self._known.operations.get(operation_id)
 
     @property
     def last_operation(self) -> Operation | None:
         """The last one on this lane that came to an end."""
-        ended = [
-            operation
-            for operation in self._operations.values()
-            if operation.lane == self._lane and operation.id != self.lane.operation_id
-        ]
-        ended.sort(key=lambda operation: operation.finished_at or 0)
-        return ended[-1] if ended else None
+        return self._known.last_operation(self._lane)
+
+    async def spent_on(self, operation_id: str) -> Usage:
+        """The sum of the ledger's rows of an operation."""
+        spent = self._known.spent.get(operation_id)
+        if spent is None:
+            spent = Usage()
+            for row in await self.store.usage(self.id):
+                if row.operation_id == operation_id:
+                    spent += row.usage
+        return spent
 
     @property
     def intents(self) -> dict[str, Intent]:
         """Calls that were started and not settled, by the id reserved for their result."""
-        return self._intents
+        return self._known.intents
 
     @property
     def approvals(self) -> dict[str, Approval]:
         """Approvals that were asked for and not used, by the id reserved for the result."""
-        return self._approvals
+        return self._known.approvals
 
     @property
     def name(self) -> str | None:
         """The name a person gave it."""
-        return self._info.name
+        return self._known.info.name
 
     @property
     def facts(self) -> list[Fact]:
         """Name, labels and a program's own facts."""
-        return list(self._facts.values())
+        return list(self._known.facts.values())
 
     def label_of(self, entry_id: str) -> str | None:
         """The label of an entry."""
-        fact = self._facts.get(("label", entry_id))
+        fact = self._known.facts.get(("label", entry_id))
         return None if fact is None else fact.value
+
+    @property
+    def branch(self) -> LoadedBranch:
+        """What is in memory of the branch, which goes on growing: for looking at without a copy."""
+        return self._branch
 
     def entries(self) -> list[Entry]:
         """The branch, oldest first, as far back as the newest compaction needs."""
-        return list(self._entries)
+        return list(self._branch.entries)
 
     def messages(self) -> list[AgentMessage]:
         """What the model is shown: a summary where there is one, no failed replies."""
-        return list(self._context)
+        return list(self._branch.context)
 
     def transcript(self) -> list[AgentMessage]:
         """Like `messages`, with the replies that failed or were aborted."""
-        return list(self._transcript)
+        return list(self._branch.transcript)
 
     def entry_of(self, message: AgentMessage) -> MessageEntry | None:
         """The entry that holds this very message, if it is near the end of the branch."""
-        for entry in reversed(self._entries):
+        for entry in reversed(self._branch.entries):
             if isinstance(entry, MessageEntry) and entry.message is message:
                 return entry
         return None
 
     async def history(self) -> list[Entry]:
         """The whole branch, oldest first, what was compacted included."""
-        rows = await self._walk(self.leaf_id, whole=True)
+        rows = await read_branch(self.store, self.id, self.leaf_id, whole=True)
         return [row.entry() for row in rows]
 
     async def path(self, entry_id: str | None) -> list[EntryRow]:
         """The rows from the root to an entry, oldest first; none for None."""
-        return await self._walk(entry_id, whole=True)
+        return await read_branch(self.store, self.id, entry_id, whole=True)
 
     async def rows(self) -> list[EntryRow]:
         """Every entry of every branch, in the order they were written."""
         found: list[EntryRow] = []
         after = 0
-        while page := await self.store.entries(self.id, after=after, limit=_LARGEST_PAGE):
+        while page := await self.store.entries(self.id, after=after, limit=_PAGE):
             found += page
             after = page[-1].seq
         return found
@@ -287,7 +306,7 @@ class Session:
 
         Raises `Misuse` if the name is taken or there is no such entry.
         """
-        if name in self._lanes:
+        if name in self._known.lanes:
             raise Misuse(f"the session has a lane named {name!r} already")
         if at is not None:
             await self._demand(at)
@@ -315,16 +334,16 @@ class Session:
     async def refresh(self) -> None:
         """Look again at the approvals, on which others decide without a lease."""
         state = await self.store.state(self.id)
-        self._approvals = {approval.id: approval for approval in state.approvals}
+        self._known.approvals = {approval.id: approval for approval in state.approvals}
 
     def note(self, approval: Approval) -> None:
         """Somebody of this process has decided on *approval*."""
-        if approval.id in self._approvals:
-            self._approvals[approval.id] = approval
+        if approval.id in self.approvals:
+            self.approvals[approval.id] = approval
 
     async def reload(self) -> None:
         """Build the branch in memory anew, after the leaf was moved."""
-        await self._load()
+        self._branch = await LoadedBranch.load(self.store, self.id, self.leaf_id)
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -344,7 +363,7 @@ class Session:
             for row in commit.usage:
                 total += row.usage
             self._pending_usage = commit.usage_total = total
-        if self._info.preview is None and commit.preview is None:
+        if self._known.info.preview is None and commit.preview is None:
             commit.preview = _preview(entries)
         self._made.update({entry.id: entry for entry in entries})
         for lane in commit.lanes:
@@ -359,94 +378,13 @@ class Session:
 
     def _apply(self, commit: Commit, head: int) -> None:
         """*commit* has been written: what is in memory says the same now."""
-        for operation in commit.operations:
-            self._operations[operation.id] = operation
-        for intent in commit.intents:
-            self._intents[intent.id] = intent
-        for settled in commit.settled:
-            self._intents.pop(settled, None)
-        for approval in commit.approvals:
-            self._approvals[approval.id] = approval
-            if approval.status == "consumed":
-                del self._approvals[approval.id]
-        for consumed, _ in commit.consume:
-            self._approvals.pop(consumed, None)
-        for fact in commit.facts:
-            self._facts.pop((fact.namespace, fact.key), None)
-            if not fact.deleted:
-                self._facts[fact.namespace, fact.key] = fact
-        changes: dict[str, Any] = {"entries": self._info.entries + len(commit.entries)}
-        names = [fact for fact in commit.facts if fact.namespace == "name"]
-        if names:
-            changes["name"] = None if names[-1].deleted else names[-1].value
-        if commit.usage_total is not None:
-            changes["usage"] = commit.usage_total
-        if commit.preview is not None:
-            changes["preview"] = commit.preview
-        self._info = _replaced(self._info, changes)
-        self.head = head
         leaf, moved = self.leaf_id, any(lane.name == self._lane for lane in commit.lanes)
         for row in commit.entries:
             entry = self._made.pop(row.id, None) or row.entry()
             if moved and entry.parent_id == leaf:
-                self._grow(entry)
+                self._branch.grow(entry)
                 leaf = entry.id
-        for lane in commit.lanes:
-            self._lanes[lane.name] = lane
-
-    def _grow(self, entry: Entry) -> None:
-        self._entries.append(entry)
-        if isinstance(entry, CompactionEntry):
-            self._context = context_of(self._entries)
-            self._transcript = transcript_of(self._entries)
-            return
-        shown = adds_to_context(entry)
-        if shown is not None:
-            self._context.append(shown)
-            self._transcript.append(shown)
-        else:
-            self._transcript += transcript_of([entry])  # a failed reply is told, not shown
-
-    def _take(self, state: SessionState) -> None:
-        self._info = state.info
-        self._pending_usage = state.info.usage
-        self.head = state.head
-        self._lanes = {lane.name: lane for lane in state.lanes}
-        self._operations = {operation.id: operation for operation in state.operations}
-        self._intents = {intent.id: intent for intent in state.intents}
-        self._approvals = {approval.id: approval for approval in state.approvals}
-        self._facts = {(fact.namespace, fact.key): fact for fact in state.facts}
-        self._made: dict[str, Entry] = {}
-        if self._lane not in self._lanes:
-            raise Misuse(
-                f"the session {self.id} has no lane named {self._lane!r}",
-                hint=f"it has: {', '.join(sorted(self._lanes))}",
-            )
-        self._tip = self._lanes[self._lane]
-
-    async def _load(self) -> None:
-        rows = await self._walk(self.leaf_id, whole=False)
-        self._entries = [row.entry() for row in rows]
-        self._context = context_of(self._entries)
-        self._transcript = transcript_of(self._entries)
-
-    async def _walk(self, leaf_id: str | None, *, whole: bool) -> list[EntryRow]:
-        """The branch that ends with *leaf_id*, oldest first, read backwards page by page."""
-        if leaf_id is None:
-            return []
-        leaf = await self.store.find(self.id, [leaf_id])
-        if not leaf:
-            raise SessionDamaged(f"the leaf {leaf_id} is missing", where=f"session {self.id}")
-        walk = BranchWalk(leaf_id)
-        before, size = leaf[0].seq + 1, _PAGE
-        while not walk.done and (whole or not walk.enough_for_context):
-            page = await self.store.entries(self.id, before=before, limit=size, newest_first=True)
-            if not page:
-                walk.end()
-                break
-            walk.feed(page)
-            before, size = page[-1].seq, min(size * 4, _LARGEST_PAGE)
-        return walk.rows if whole else walk.context_rows
+        self._known.apply(commit, head)
 
     async def _demand(self, entry_id: str) -> None:
         if not await self.store.find(self.id, [entry_id]):
@@ -463,7 +401,3 @@ def _preview(entries: Sequence[Entry]) -> str | None:
             text = " ".join(entry.message.text.split())
             return text[:_PREVIEW_CHARACTERS] or None
     return None
-
-
-def _replaced(info: SessionInfo, changes: dict[str, Any]) -> SessionInfo:
-    return msgspec.structs.replace(info, **changes)

@@ -180,9 +180,16 @@ class SqliteStore:
         return item if known is None else columns.read_item(session_id, *known)
 
     async def inbox(
-        self, session_id: str, *, lane: str | None = None, queues: Sequence[InboxQueue] = ()
+        self,
+        session_id: str,
+        *,
+        lane: str | None = None,
+        queues: Sequence[InboxQueue] = (),
+        after: str | None = None,
+        ids: Sequence[str] | None = None,
     ) -> list[InboxItem]:
-        sql, values = tables.inbox_query(session_id, lane, tuple(queues))
+        among = None if ids is None else tuple(ids)
+        sql, values = tables.inbox_query(session_id, lane, tuple(queues), after, among)
         rows = await self._read(_rows_of_session, session_id, sql, values)
         return [columns.read_item(session_id, *row) for row in rows]
 

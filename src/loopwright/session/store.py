@@ -179,9 +179,20 @@ class SessionStore(Protocol):
         ...
 
     async def inbox(
-        self, session_id: str, *, lane: str | None = None, queues: Sequence[InboxQueue] = ()
+        self,
+        session_id: str,
+        *,
+        lane: str | None = None,
+        queues: Sequence[InboxQueue] = (),
+        after: str | None = None,
+        ids: Sequence[str] | None = None,
     ) -> list[InboxItem]:
-        """The pending items, oldest first."""
+        """The pending items, oldest first.
+
+        *after*: those that came later than the item of that id, whatever has become of it; all,
+        if nobody knows it. *ids*: only these, a few of them. A run asks so with every turn, while
+        thousands may wait: neither may read what it leaves out.
+        """
         ...
 
     async def withdraw(self, session_id: str, item_id: str) -> InboxStatus | None:

@@ -277,10 +277,17 @@ def find_query(session_id: str, ids: list[str]) -> tuple[str, list[Any]]:
     return sql, [session_id, *ids]
 
 
+_ARRIVAL = "COALESCE((SELECT ord FROM inbox WHERE session_id = ? AND id = ?), -1)"
+
+
 def inbox_query(
-    session_id: str, lane: str | None = None, queues: tuple[str, ...] = ()
+    session_id: str,
+    lane: str | None = None,
+    queues: tuple[str, ...] = (),
+    after: str | None = None,
+    ids: tuple[str, ...] | None = None,
 ) -> tuple[str, list[Any]]:
-    """Pending items, oldest first."""
+    """Pending items, oldest first; see `SessionStore.inbox`."""
     sql = "SELECT status, body FROM inbox WHERE session_id = ? AND status = 'pending'"
     values: list[Any] = [session_id]
     if lane is not None:
@@ -288,7 +295,13 @@ def inbox_query(
     if queues:
         marks = ", ".join("?" * len(queues))
         sql, values = f"{sql} AND queue IN ({marks})", [*values, *queues]
-    return f"{sql} ORDER BY ord", values
+    if after is not None:
+        sql, values = f"{sql} AND ord > {_ARRIVAL}", [*values, session_id, after]
+    if ids is None:
+        return f"{sql} ORDER BY ord", values
+    marks = ", ".join("?" * len(ids)) or "NULL"
+    # Sorting by an expression keeps SQLite from walking through all that waits, in order.
+    return f"{sql} AND id IN ({marks}) ORDER BY +ord", [*values, *ids]
 
 
 def _limited(sql: str, values: list[Any], limit: int | None) -> tuple[str, list[Any]]:

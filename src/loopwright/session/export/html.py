@@ -30,6 +30,7 @@ from .calls import OUTPUT_LINES, Calls, Part, ShownCall, json_text, shown_call
 from .html_page import POLICY, STYLE
 from .html_text import code, escaped, plain, preformatted, rendered
 from .wording import (
+    command_notes,
     counted,
     failure,
     head_rows,
@@ -242,13 +243,12 @@ def _data(who: str, data: object) -> _Article:
 
 def _command(message: BashExecution) -> _Article:
     """What the user has run himself."""
-    code = message.exit_code
     parts = [
         Part("command", message.command, "Command", OUTPUT_LINES),
         Part("text", message.output, "Output", OUTPUT_LINES),
     ]
-    notes = [] if code is None else [f"exit code {code}"]
-    return _Article("user", "Command of the user", [*map(_part, parts)], notes=notes)
+    body = [*map(_part, parts)]
+    return _Article("user", "Command of the user", body, notes=command_notes(message))
 
 
 # -- calls -----------------------------------------------------------------------------------

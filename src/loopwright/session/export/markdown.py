@@ -30,7 +30,16 @@ from ..formats.pi_messages import BashExecution, ExtensionMessage
 from ..rows import SessionInfo
 from .calls import Calls, Part, ShownCall, json_text, shown_call
 from .harmless import harmless
-from .wording import failure, head_rows, image_bytes, pieces, reply_notes, title_of, when
+from .wording import (
+    command_notes,
+    failure,
+    head_rows,
+    image_bytes,
+    pieces,
+    reply_notes,
+    title_of,
+    when,
+)
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -121,7 +130,8 @@ class _Writing:
             case BashExecution():
                 if not self.tools:
                     return []
-                ending = "" if message.exit_code is None else f" (exit code {message.exit_code})"
+                notes = ", ".join(command_notes(message))
+                ending = f" ({notes})" if notes else ""
                 heading = f"## Command of the user ({at})"
                 return [heading, f"{_code(message.command)}{ending}", _fenced(message.output)]
             case ExtensionMessage():

@@ -22,11 +22,13 @@ from ...messages import (
     Usage,
 )
 from ..entries import BranchSummaryEntry, CompactionEntry, Entry, MessageEntry
+from ..formats.pi_messages import BashExecution
 from ..rows import SessionInfo
 
 __all__ = [
     "Piece",
     "Row",
+    "command_notes",
     "counted",
     "failure",
     "head_rows",
@@ -198,6 +200,14 @@ def reply_notes(message: AssistantMessage, finished_at: int) -> list[str]:
 
 def _model_of(reply: AssistantMessage) -> str:
     return f"{reply.provider}/{reply.model}" if reply.provider else reply.model
+
+
+def command_notes(ran: BashExecution) -> list[str]:
+    """How a command of the user's ended, and that its output is not all of it."""
+    notes = ["stopped"] if ran.cancelled else []
+    if ran.exit_code is not None:
+        notes.append(f"exit code {ran.exit_code}")
+    return [*notes, "output cut"] if ran.truncated else notes
 
 
 def failure(message: AssistantMessage) -> str | None:

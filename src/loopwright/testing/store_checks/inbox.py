@@ -53,6 +53,30 @@ class InboxChecks(StoreUnderTest):
             assert await ids(lane="side", queues=["steer"]) == []
             await self.close_again(store, other)
 
+    async def test_of_what_waits_the_later_or_the_named_can_be_asked_for_alone(self) -> None:
+        async with self.store() as store, new_lease(store) as lease:
+            session_id = lease.session_id
+            for name in "abcdef":
+                lane = "side" if name == "d" else "main"
+                await store.enqueue(session_id, an_item(name, lane=lane))
+            await store.withdraw(session_id, "b")
+            await store.commit(lease, Commit(inbox=[an_item("e", status="placed")]))
+
+            async def ids(**how: Any) -> list[str]:
+                return [item.id for item in await store.inbox(session_id, **how)]
+
+            assert await ids(after="a") == ["c", "d", "f"]
+            assert await ids(after="b") == ["c", "d", "f"]
+            assert await ids(after="e", lane="main") == ["f"]
+            assert await ids(after="f") == []
+            assert await ids(after="never") == ["a", "c", "d", "f"]
+            assert await ids(ids=["f", "b", "a", "never"]) == ["a", "f"]
+            assert await ids(ids=["a", "d"], lane="main") == ["a"]
+            assert await ids(ids=["a", "d", "f"], after="a") == ["d", "f"]
+            assert await ids(ids=[]) == []
+            await store.enqueue(session_id, an_item("g"))
+            assert await ids(after="f") == ["g"]
+
     async def test_a_request_that_is_known_is_not_added_again(self) -> None:
         async with self.store() as store, new_lease(store) as lease:
             session_id = lease.session_id

@@ -1,16 +1,18 @@
-"""What a session file amounts to, in memory: the rows that a database would have.
+"""One session in memory: the rows that a database would have, and what it would refuse.
 
 Rows are kept encoded, as `columns` makes them, so that whoever changes what he was given changes
-nothing here, and so that this store refuses what the others refuse. Dictionaries keep the order of
-arrival.
+nothing here, and so that these stores refuse what the others refuse. Dictionaries keep the order of
+arrival. What a commit costs does not depend on how much there is already.
 
-Not here: the file (jsonl_file), or how lines become rows (jsonl_log).
+Not here: where the rows come from, a file (jsonl_log) or commits alone (memory).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -19,7 +21,17 @@ from ..errors import SessionDamaged
 from ..messages import Usage, UserMessage
 from . import columns, refusals
 from .entries import EntryRow, MessageEntry
-from .rows import Approval, Fact, InboxItem, Intent, Lane, Operation, SessionInfo, UsageRow
+from .rows import (
+    Approval,
+    Fact,
+    InboxItem,
+    InboxQueue,
+    Intent,
+    Lane,
+    Operation,
+    SessionInfo,
+    UsageRow,
+)
 from .store import SessionState
 
 __all__ = ["Change", "ItemRow", "OperationColumns", "Rows"]
@@ -51,7 +63,7 @@ class OperationColumns(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct):
-    """What the lines of one commit say, ready to be put."""
+    """What one commit says, ready to be put."""
 
     entries: list[EntryRow] = []
     leaves: dict[str, str | None] = {}
@@ -72,6 +84,41 @@ class Change(msgspec.Struct):
     preview: str | None = None
 
 
+class _Requests:
+    """Who has which request id: one holder each. With *below* it is a trial that leaves that as it
+    is."""
+
+    def __init__(self, below: _Requests | None = None) -> None:
+        self._below = below
+        self._holders: dict[str, str | None] = {}
+        self._requests: dict[str, str | None] = {}
+
+    def holder(self, request_id: str) -> str | None:
+        """Who has it."""
+        if request_id in self._holders or self._below is None:
+            return self._holders.get(request_id)
+        return self._below.holder(request_id)
+
+    def put(self, owner: str, request_id: str | None) -> bool:
+        """*owner* has *request_id* now, and no other. False, and nothing changes, if somebody else
+        has it."""
+        if request_id is not None and self.holder(request_id) not in (None, owner):
+            return False
+        before = self._request_of(owner)
+        if before is not None:
+            self._holders[before] = None
+        if request_id is not None:
+            self._holders[request_id] = owner
+        if before is not None or request_id is not None:
+            self._requests[owner] = request_id
+        return True
+
+    def _request_of(self, owner: str) -> str | None:
+        if owner in self._requests or self._below is None:
+            return self._requests.get(owner)
+        return self._below._request_of(owner)
+
+
 class Rows:
     """The rows of one session."""
 
@@ -87,9 +134,12 @@ class Rows:
         self.lanes: dict[str, str] = dict([columns.main_lane()])
         self.operations: dict[str, OperationColumns] = {}
         self.inbox: dict[str, ItemRow] = {}
-        self._operation_requests: dict[str, str] = {}
-        self._item_requests: dict[str, str] = {}
-        self._pending: dict[str, None] = {}
+        self._operation_requests = _Requests()
+        self._item_requests = _Requests()
+        self._arrivals: dict[str, int] = {}
+        """When each item of the inbox came, counted from 0."""
+        self._pending: OrderedDict[str, None] = OrderedDict()
+        """Not a plain dictionary: that one's beginning is slow to find when much was taken there."""
         self._intents: dict[str, str] = {}
         self._approvals: dict[str, tuple[str, str, str]] = {}
         self._facts: dict[tuple[str, str], tuple[str, int]] = {}
@@ -111,35 +161,28 @@ class Rows:
             if usage_id in self._usage or usage_id in fresh:
                 raise refusals.duplicate_id(f"usage {usage_id}", self.session_id)
             fresh.add(usage_id)
-        asked: dict[str, str] = {}
+        requests = _Requests(self._operation_requests)
         for operation_id, _, _, request_id, _ in writes.operations:
-            self._claim(request_id, operation_id, self._operation_requests, asked)
+            if not requests.put(operation_id, request_id):
+                raise refusals.duplicate_id(f"request {request_id}", self.session_id)
         self._check_inbox(writes)
         self._check_approvals(writes)
 
-    def _claim(
-        self, request_id: str | None, owner: str, known: dict[str, str], fresh: dict[str, str]
-    ) -> None:
-        if not request_id:
-            return
-        holder = known.get(request_id) or fresh.setdefault(request_id, owner)
-        if holder != owner:
-            raise refusals.duplicate_id(f"request {request_id}", self.session_id)
-
     def _check_inbox(self, writes: columns.Writes) -> None:
         placed: dict[str, ItemRow] = {}
-        asked: dict[str, str] = {}
+        requests = _Requests(self._item_requests)
         for row in (ItemRow(*item) for item in writes.inbox):
             known = placed.get(row.id) or self.inbox.get(row.id)
             if known is not None and known.status not in ("pending", row.status):
                 raise refusals.item_changed(row.id)
-            self._claim(row.request_id, row.id, self._item_requests, asked)
+            if not requests.put(row.id, row.request_id):
+                raise refusals.duplicate_id(f"request {row.request_id}", self.session_id)
             placed[row.id] = row
         lane = writes.unless_waiting
         if lane is None:
             return
-        waiting = [placed.get(item_id) or self.inbox[item_id] for item_id in self._pending]
-        for row in (*waiting, *placed.values()):
+        waiting = (placed.get(item_id) or self.inbox[item_id] for item_id in self._pending)
+        for row in chain(waiting, placed.values()):
             if row.lane == lane and row.status == "pending" and row.queue in ("steer", "followUp"):
                 raise refusals.inbox_not_empty(self.session_id, lane)
 
@@ -183,15 +226,14 @@ class Rows:
         self.lanes |= change.lanes
         for operation in change.operations:
             self.operations[operation.id] = operation
-            if operation.request_id:
-                self._operation_requests[operation.request_id] = operation.id
+            self._operation_requests.put(operation.id, operation.request_id)
         self._intents.update(change.intents)
         for intent_id in change.settled:
             self._intents.pop(intent_id, None)
         for item in change.inbox:
             self.inbox[item.id] = item
-            if item.request_id:
-                self._item_requests[item.request_id] = item.id
+            self._arrivals.setdefault(item.id, len(self._arrivals))
+            self._item_requests.put(item.id, item.request_id)
             if item.status == "pending":
                 self._pending[item.id] = None
             else:
@@ -227,7 +269,11 @@ class Rows:
             operations=self._operations_in_state(),
             intents=self._intent_list(),
             inbox=self.pending(),
-            approvals=[a for a in self.approval_list() if a.status != "consumed"],
+            approvals=[
+                columns.read_approval(self.session_id, *row)
+                for row in self._approvals.values()
+                if row[0] != "consumed"
+            ],
             facts=self.fact_list(),
         )
 
@@ -278,7 +324,7 @@ class Rows:
         if request_id is None:
             rows = list(self.operations.values())
         else:
-            known = self._operation_requests.get(request_id)
+            known = self._operation_requests.holder(request_id)
             rows = [] if known is None else [self.operations[known]]
         return [columns.read_operation(self.session_id, row.body) for row in rows]
 
@@ -295,14 +341,38 @@ class Rows:
     def _intent_list(self) -> list[Intent]:
         return [columns.read_intent(self.session_id, body) for body in self._intents.values()]
 
-    def pending(self) -> list[InboxItem]:
-        """Items nobody has heard yet, oldest first."""
-        rows = [self.inbox[item_id] for item_id in self._pending]
-        return [columns.read_item(self.session_id, row.status, row.body) for row in rows]
+    def pending(
+        self,
+        lane: str | None = None,
+        queues: Sequence[InboxQueue] = (),
+        after: str | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> list[InboxItem]:
+        """Items nobody has heard yet, oldest first; see `SessionStore.inbox`."""
+        return [
+            self.item(row)
+            for row in (self.inbox[item_id] for item_id in self._pending_ids(after, ids))
+            if (lane is None or row.lane == lane) and (not queues or row.queue in queues)
+        ]
+
+    def _pending_ids(self, after: str | None, ids: Sequence[str] | None) -> Iterator[str]:
+        arrivals = self._arrivals
+        last = -1 if after is None else arrivals.get(after, -1)
+        if ids is not None:
+            among = {item_id for item_id in ids if item_id in self._pending}
+            return iter(sorted((i for i in among if arrivals[i] > last), key=arrivals.__getitem__))
+        if last < 0:
+            return iter(self._pending)
+        newer: list[str] = []
+        for item_id in reversed(self._pending):
+            if arrivals[item_id] <= last:
+                break
+            newer.append(item_id)
+        return reversed(newer)
 
     def item_with_request(self, request_id: str | None) -> ItemRow | None:
         """The item that a client gave this request id."""
-        known = self._item_requests.get(request_id) if request_id else None
+        known = None if request_id is None else self._item_requests.holder(request_id)
         return None if known is None else self.inbox[known]
 
     def item(self, row: ItemRow) -> InboxItem:
