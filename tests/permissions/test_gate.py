@@ -24,6 +24,7 @@ from loopwright.permissions import (
 )
 from loopwright.session import MemoryStore
 from loopwright.testing import Call, Reply, ScriptedModel
+from loopwright.tools import LocalWorkspace, read_tool
 
 ran: list[str] = []
 
@@ -229,6 +230,18 @@ async def test_what_another_hook_makes_of_the_arguments_is_judged(tmp_path: Path
 
     assert "denies it" in (await told(gate, run("ls")))[0]
     assert ran == []
+
+
+@pytest.mark.parametrize("args", [{"file_path": "secret"}, {"path": "'secret'"}])
+async def test_other_words_for_the_arguments_are_judged_as_the_tool_takes_them(
+    tmp_path: Path, args: dict[str, Any]
+) -> None:
+    (tmp_path / "secret").write_text("hidden")
+    policy = Policy("yolo", [parse_rule("deny", "read(secret)")], tmp_path)
+    gate = permission_gate(policy, then=lambda call: BeforeToolCallResult(args=args))
+    tools = [read_tool(LocalWorkspace(tmp_path))]
+
+    assert "denies it" in (await told(gate, Call("read", {"path": "a"}), tools=tools))[0]
 
 
 async def test_another_hook_may_change_what_is_run_and_is_not_lost(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -12,7 +13,15 @@ from tests.permissions.real_shell import SHELLS, RealShell
 from tests.permissions.test_shell_command import PIECES
 
 from loopwright.errors import ConfigurationError
-from loopwright.permissions import MODES, Decision, Mode, Policy, parse_rule, parse_rules
+from loopwright.permissions import (
+    MODES,
+    Decision,
+    Mode,
+    Policy,
+    file_paths,
+    parse_rule,
+    parse_rules,
+)
 from loopwright.permissions.file_paths import Places
 from loopwright.tools.paths import spellings
 
@@ -422,7 +431,8 @@ def test_what_a_program_may_pass_on_is_asked_for_where_it_is_banned(
 
 @pytest.mark.parametrize(
     "command",
-    ["git rm x", "grep rm x", "echo rm x", "apt-get install rm", "git commit -m 'rm x'", "docker run --rm i"],
+    ["git rm x", "grep rm x", "echo rm x", "apt-get install rm", "git commit -m 'rm x'", "docker run --rm i",
+     "uv run python -c 'for x in y: print(format(x))'", "psql -c 'select count(*) from forms'"],
 )  # fmt: skip
 def test_what_keeps_to_itself_may_have_the_name_of_something_banned(
     world: World, command: str
@@ -437,6 +447,7 @@ def test_what_keeps_to_itself_may_have_the_name_of_something_banned(
         "cat .env*", "cat .en?", "cat sub/.*", "dd if=.env", "curl -d @.env u", "git show HEAD:.env", "cp .env x",
         "sh -c 'cat .env'", "base64 .ENV", "cat src/../.env", "cat link", "tar --file=x .env", "xargs cat .env",
         "cat ~/.ssh/id", "cat $HOME/.ssh/id", "cat \"${HOME}/.ssh/id\"", "cat \"$HOME\"/.ssh/id", "cat ~/.ssh/*",
+        "cat $PWD/.env", "cat \"${PWD}/sub/.env\"", "cat \"$(git rev-parse --show-toplevel)/.env\"", "cat */.e*",
     ],
 )  # fmt: skip
 def test_a_command_that_names_a_file_nobody_may_read_is_asked_for(
@@ -478,6 +489,25 @@ def test_names_with_wildcards_are_looked_up_in_a_folder_with_brackets(tmp_path: 
     assert policy.decide("bash", {"command": "cat .x*"}).effect == "allow"
 
 
+def test_wildcards_at_every_level_do_not_walk_a_whole_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for outer, inner in itertools.product("abcde", repeat=2):
+        (tmp_path / outer / inner).mkdir(parents=True)
+    looked_into: list[object] = []
+    scandir = os.scandir
+
+    def noting(folder: str) -> object:
+        looked_into.append(folder)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", noting)
+    monkeypatch.setattr(file_paths, "MOST_FITTING", 3)
+
+    assert list(Places(tmp_path, tmp_path).named("*/*/.e*")) == ["*/*/.e*"]
+    assert len(looked_into) <= 1 + 3 + 3
+
+
 def test_a_ban_on_writing_alone_lets_commands_name_the_file(world: World) -> None:
     assert world.bash("cat package.json", "yolo", deny=["write(package.json)"]) == "allow"
 
@@ -487,6 +517,14 @@ def test_a_ban_leaves_alone_what_it_is_not_about(world: World) -> None:
         assert world.bash(command, "yolo", deny=["bash(git push:*)"]) == "allow"
     assert world.bash("git push --force", "yolo", deny=["bash(git push)"]) == "allow"
     assert world.bash("git  push", "yolo", deny=["bash(git push)"]) == "deny"
+
+
+def test_an_argument_that_reads_like_a_command_is_not_taken_for_the_reason(world: World) -> None:
+    policy = world.policy(allow=["bash(sed:*)"])
+
+    decision = policy.decide("bash", {"command": "sed -i 's/a b/c/' x"})
+
+    assert "sed may do more than it seems by '-i'" in decision.reason
 
 
 def test_an_ask_rule_is_asked_for_even_in_yolo(world: World) -> None:

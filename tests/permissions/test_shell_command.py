@@ -124,7 +124,9 @@ def test_what_is_not_understood_is_said_to_be_unclear(line: str) -> None:
         "rg --pre evil x", "sort --compress-prog=evil", "tar -cf x --checkpoint-action=exec=evil x",
         "tar xIf evil x", "tar -xf host:x", "sed 1e x", "sed s/a/b/e x", "sed -n -e 1e x", "sed 1e./x",
         "sed 's/a/b/;1e evil'", "sed -f x", "awk 'BEGIN{system(\"evil\")}'", "awk '{print | \"evil\"}'",
-        "awk -f x", "printf -v 'a[$(evil)]' x", "printf $x y", "test -v 'a[$(evil)]'",
+        "awk -f x", "awk '{printf(\"a\") > \"x\"}'", "awk '{print $1; x = \"}\"} $3 > 5'", "sed '/a/w x' y",
+        "sed '/a/e evil' x", "sed '/a/,/b/w x' y", "sed '/a//e evil/p' x", "awk '\"evil\" | getline'",
+        "printf -v 'a[$(evil)]' x", "printf $x y", "test -v 'a[$(evil)]'",
         "[ -v 'a[$(evil)]' ]", "read 'a[$(evil)]'", "unset 'a[$(evil)]'", "let 'a[$(evil)]'",
         "declare 'a[$(evil)]=1'", "export PATH=.", "set -k", "shopt -s extglob", "mapfile -C evil -c 1 x",
         "compgen -C evil", "hash -p ./evil git", "enable -f ./evil git", "jobs -x evil", "bind -x evil",
@@ -136,7 +138,8 @@ def test_what_is_not_understood_is_said_to_be_unclear(line: str) -> None:
         "man -C evil x", "ack --pager=evil x", "git merge-index evil -a", "git remote-ext x 'evil y'",
         "git web--browse x", "ld.so ./evil", "/lib64/ld-linux-x86-64.so.2 ./evil", "gtimeout 5 evil",
         "toybox sh", "sort -o x y", "sort --outp=x y", "sort -uo x y", "uniq x y", "uniq -f 1 x y", "uniq $x",
-        "xxd -r x y", "tree -o x", "file -C -m x",
+        "xxd -r x y", "tree -o x", "file -C -m x", "uniq -c 5 x", "uniq -- -x y", "uniq -f 1 5 x", "uniq - x",
+        "xxd -r 5 x", "xxd -p -- -x y", "xxd -s -l 5 x",
     ],
 )  # fmt: skip
 def test_what_may_start_something_else_is_unclear(line: str) -> None:
@@ -150,6 +153,8 @@ def test_what_may_start_something_else_is_unclear(line: str) -> None:
         "sed -n 1,20p x", "sed -E 's/a(b)/\\1/g' x", "sed 's|a|b|'", "sort -n x", "tar xzf x.tgz",
         "rg -n x src", "awk -F, '{print $1}' x", "printf '%s\\n' \"$x\"", "test -f x", "[ -f x ]",
         "command -v git", "env", "go test ./...", "cargo test",
+        "sed -n '/def foo/,/^$/p' x", "sed -n '10,+5p' x", "sed '/a\\/b/d' x", "sed -n '$p' x",
+        "awk '$3 > 5' x", "awk '$1 == 2 || /a|b/ {print $1}' x",
     ],
 )  # fmt: skip
 def test_everyday_commands_are_clear(line: str) -> None:
@@ -157,7 +162,17 @@ def test_everyday_commands_are_clear(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["uniq -f 1 x", "uniq -c", "xxd -l 16 x", "sort -k 2 x", "tree -L 2"]
+    "line",
+    [
+        "uniq -f 1 x",
+        "uniq -c",
+        "uniq -c -- -x",
+        "xxd -l 16 x",
+        "xxd -s -9 x",
+        "xxd -s 0x10 x",
+        "sort -k 2 x",
+        "tree -L 2",
+    ],
 )
 def test_what_reads_one_file_is_clear(line: str) -> None:
     assert is_clear(parse_command_line(line))
@@ -220,7 +235,7 @@ def test_bash_runs_nothing_but_what_is_said(line: str, shell: RealShell) -> None
 @needs_bash
 @pytest.mark.parametrize(
     "line",
-    ["echo hi >& '$(evil)'", "cat <<E\nx$(evil)\nE", "echo ${x:-$(evil)}", "git status\\\n; evil"],
+    ["cat <<E\nx$(evil)\nE", "echo ${x:-$(evil)}", "git status\\\n; evil"],
 )
 def test_the_real_shell_of_these_tests_can_catch_a_liar(line: str, shell: RealShell) -> None:
     started, _ = shell.run(line)

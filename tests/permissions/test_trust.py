@@ -17,6 +17,9 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes are
 as_superuser = pytest.mark.skipif(
     os.name == "posix" and os.geteuid() != 0, reason="only the superuser can give files away"
 )
+as_anybody_else = pytest.mark.skipif(
+    os.name == "posix" and os.geteuid() == 0, reason="no folder is closed to the superuser"
+)
 STRANGER = 54321
 
 
@@ -342,6 +345,21 @@ def test_a_lock_that_is_a_link_makes_no_file_elsewhere(world: World) -> None:
         world.trust.trust(world.project)
 
     assert not (world.base / "made").exists()
+
+
+@as_anybody_else
+def test_a_link_into_a_folder_that_is_closed_is_not_trusted(world: World) -> None:
+    """Whoever owns the folder may open it later."""
+    closed = world.base / "closed"
+    closed.mkdir(mode=0)
+    order = world.project / ".loopwright" / "settings.toml"
+    order.parent.mkdir()
+    order.symlink_to(closed / "settings.toml")
+
+    with pytest.raises(ConfigurationError, match="somebody else's to write"):
+        world.trust.trust(world.project)
+    world.write(world.list_of(world.project))
+    assert not world.trust.is_trusted(world.project)
 
 
 def test_what_gives_orders_needs_trust(world: World) -> None:

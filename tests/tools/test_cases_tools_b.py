@@ -53,7 +53,7 @@ async def test_case_038_a_background_child_does_not_keep_the_call(root: Path, co
     result = await bash(root, command)
 
     assert time.monotonic() - started < 2
-    assert result.text.startswith("ready\n")
+    assert "ready\n" in result.text  # the child may have ticked before
     assert not result.is_error
     assert result.details["exitCode"] == 0
     # It is left alive, and named so that it can be ended.

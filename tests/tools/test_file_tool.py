@@ -27,6 +27,7 @@ from loopwright.tools import (
     write_tool,
 )
 from loopwright.tools.file_tool import cleaned_path
+from loopwright.tools.workspace import Workspace
 
 on_posix = pytest.mark.skipif(os.sep != "/", reason="a backslash is a separator there")
 
@@ -91,6 +92,8 @@ def test_searches_take_the_names_of_other_searches() -> None:
         "pattern": "*.py", "path": "src", "limit": 5
     }  # fmt: skip
     assert bound(ls_tool(workspace), dir="src") == {"path": "src"}
+    assert bound(find_tool(workspace), filename="a.py") == {"pattern": "a.py"}
+    assert bound(find_tool(workspace), pattern="*.py", filename="src")["path"] == "src"
 
 
 @pytest.mark.parametrize("tool", coding_tools(MemoryWorkspace()), ids=lambda tool: tool.name)
@@ -159,6 +162,20 @@ async def test_a_file_that_really_has_such_a_name_is_the_one(tmp_path: Path, nam
     assert (tmp_path / "f").read_text() == "plain"
 
 
+@on_posix
+@pytest.mark.parametrize("name", ["notes:2024", "notes#L5", "notes:1-2"])
+async def test_a_new_file_never_takes_the_place_of_one_that_is_called_almost_so(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "notes").write_text("old")
+    write = write_tool(LocalWorkspace(tmp_path))
+
+    await call(write, path=f"'{name}'", content="new")
+
+    assert (tmp_path / name).read_text() == "new"
+    assert (tmp_path / "notes").read_text() == "old"
+
+
 @pytest.mark.parametrize(
     ("path", "made"),
     [
@@ -195,19 +212,26 @@ async def test_a_path_that_ends_in_a_slash_makes_no_file() -> None:
 
 
 @given(
-    st.lists(
+    path=st.lists(
         st.sampled_from(['"', "'", "`", " ", "\n", "\\", "/", "a", ".", ":1", "#L2", "file://",
                          "%20", "\u202a", "~", "@", "C:"]),
         max_size=12,
     ).map("".join)
 )  # fmt: skip
-def test_cleaning_a_path_again_changes_nothing(path: str) -> None:
+def test_cleaning_a_path_again_changes_nothing(path: str, workspace_with_names: Workspace) -> None:
     """Else what the permissions judged would not be what the tool opens."""
-    workspace = MemoryWorkspace()
+    for workspace in (MemoryWorkspace(), workspace_with_names):
+        clean = cleaned_path(path, workspace)
 
-    clean = cleaned_path(path, workspace)
+        assert cleaned_path(clean, workspace) == clean
 
-    assert cleaned_path(clean, workspace) == clean
+
+@pytest.fixture(scope="module")
+def workspace_with_names(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    folder = tmp_path_factory.mktemp("names")
+    for name in ("a", "a:1", '"a"', "a.a", "a#L2") if os.sep == "/" else ("a", "a.a"):
+        (folder / name).touch()
+    return LocalWorkspace(folder)
 
 
 def test_a_path_of_any_length_is_cleaned_in_no_time() -> None:

@@ -10,6 +10,7 @@ Not here: taking a command line apart (shell_command.py), what follows from a ma
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -99,7 +100,7 @@ class CommandPattern:
                 line = _parsed(word)
                 if any(self.catches(command) != "no" for command in line.commands):
                     return True
-                if line.unclear and self.words[0].casefold() in word.casefold():
+                if line.unclear and _says(word, self.words[0]):
                     return True
         return False
 
@@ -156,6 +157,11 @@ def _same_program(wanted: str, name: str) -> bool:
     if "/" in wanted:
         return False
     return program(name).casefold() == wanted.casefold()  # some file systems ignore case
+
+
+def _says(text: str, name: str) -> bool:
+    """Whether *name* stands in *text* as a word of its own: `rm`, and not `format`."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 @lru_cache(maxsize=1024)

@@ -31,7 +31,8 @@ _PASSED_OVER = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _BEFORE_AM_PM = re.compile(r" (?=[AaPp]\.?[Mm]\b)")
 
 MOST_FITTING = 500
-"""So many files are looked at for one name with wildcards."""
+"""So many files, and as many folders on the way, are looked at for one name with wildcards: for
+`/*/*/*/*/x*` that would be the whole disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,8 @@ class Places:
         yield name
         if has_wildcard(name) and "\0" not in name:
             home = name.startswith("~/")
-            start = glob.escape(self._given_home if home else self.root)
-            found = glob.iglob(os.path.join(start, name[2:] if home else name))
-            yield from itertools.islice(found, MOST_FITTING)
+            start = self._given_home if home else os.sep if name.startswith("/") else self.root
+            yield from _fitting(start, (name[2:] if home else name).split("/"))
 
     def inside(self, real: str) -> bool:
         """Whether *real* is the workspace or in it."""
@@ -183,6 +183,18 @@ def _guesses(path: str, plain: str) -> Iterator[str]:
     yield plain.replace("'", "\u2019")
     yield apart.replace("'", "\u2019")
     yield unicodedata.normalize("NFD", narrow).replace("'", "\u2019")
+
+
+def _fitting(start: str, names: Iterable[str]) -> list[str]:
+    """The paths below *start* for *names*, which may have wildcards; the last need not be there."""
+    found = [start]
+    for name in names:
+        if has_wildcard(name):
+            each = (glob.iglob(os.path.join(glob.escape(folder), name)) for folder in found)
+            found = list(itertools.islice(itertools.chain.from_iterable(each), MOST_FITTING))
+        else:
+            found = [os.path.join(folder, name) for folder in found]
+    return found
 
 
 def _within(path: str, folder: str) -> bool:

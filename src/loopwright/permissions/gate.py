@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..loop.agent_tool import AgentTool
+from ..loop.arguments import ArgumentsRejected
 from ..loop.hooks import BeforeToolCall, BeforeToolCallHook, BeforeToolCallResult, with_signal
 from ..loop.threads import run_in_thread
 from .policy import Decision, Policy
@@ -100,10 +102,12 @@ class PermissionGate:
             )
         if other is not None and other.block:
             return other
-        if all(tool.name != call.tool_call.name for tool in call.context.tools):
+        tool = next((one for one in call.context.tools if one.name == call.tool_call.name), None)
+        if tool is None:
             return other  # there is no such tool, and nobody needs to be asked about it
         # What would be run is judged, not what was asked for.
-        args = call.args if other is None or other.args is None else other.args
+        made = None if other is None else other.args
+        args = call.args if made is None else _as_run(tool, made)
         verdict = await self._judge(call, args)
         if other is None:
             return verdict
@@ -181,6 +185,14 @@ def _blocked(call: BeforeToolCall, reason: str) -> BeforeToolCallResult:
         reason=f"{call.tool_call.name} was not run: {reason}. Do not try to get round this; "
         "do it another way that is allowed, or ask the user.",
     )
+
+
+def _as_run(tool: Any, args: dict[str, Any]) -> dict[str, Any]:
+    """What *tool* makes of *args*: it may know other names for them, and clean a path."""
+    try:
+        return tool.bind(args).args if isinstance(tool, AgentTool) else args
+    except ArgumentsRejected:  # as the call will be, too
+        return args
 
 
 def _joined(

@@ -161,18 +161,26 @@ def _options(letters: str = "", *names: str) -> Suspicion:
     return lambda words: _any(test, words)
 
 
-def _second_file(words: Words) -> str | None:
-    """`uniq IN OUT` writes its second file. The number behind an option is none."""
-    files: list[str] = []
-    before = ""
-    for word in words:
-        if word is None:
-            return UNKNOWN
-        number = word.isdigit() and re.fullmatch("-[a-z]", before)
-        if word == "-" or not (word.startswith("-") or number):
-            files.append(word)
-        before = word
-    return files[1] if len(files) > 1 else None
+def _second_file(numbered: str) -> Suspicion:
+    """`uniq IN OUT` writes its second file. *numbered* are the options that a number follows: the
+    word behind one is no file, and no option."""
+
+    def test(words: Words) -> str | None:
+        files: list[str] = []
+        may_be_option, is_number = True, False
+        for word in words:
+            if word is None:
+                return UNKNOWN
+            if is_number:
+                is_number = False
+            elif may_be_option and word.startswith("-") and word != "-":
+                may_be_option = word != "--"
+                is_number = word[1:] in tuple(numbered)
+            else:
+                files.append(word)
+        return files[1] if len(files) > 1 else None
+
+    return test
 
 
 def _starting(*beginnings: str) -> Suspicion:
@@ -220,15 +228,21 @@ def _git(words: Words) -> str | None:
 
 
 def _awk(words: Words) -> str | None:
+    """awk starts a program or writes a file by `print | "x"` and `print > "x"`; without a print
+    before it, `>` compares."""
+
     def test(argument: str) -> bool:
         option = argument.startswith("-") and not argument.startswith(("-F", "-v"))
-        return option or re.search(r"system|getline|[|>@]", argument) is not None
+        return option or _AWK_RUNS.search(argument) is not None
 
     return _any(test, words)
 
 
+_AWK_RUNS = re.compile(r"system|getline|@|print.*[|>]", re.DOTALL)
+
+_SED_PLACE = r"(?:[0-9]+|\$|/(?:[^/\\\n]|\\[^\n])*/)"
 _SED_SCRIPT = re.compile(
-    r"(?:[0-9$]+(?:,[0-9$]+)?)?[pdq=]"
+    rf"(?:{_SED_PLACE}(?:,(?:{_SED_PLACE}|\+[0-9]+))?)?[pdq=]"
     r"|s(?P<d>[/|#,:!@])(?:(?!(?P=d))[^\\\n]|\\[^\n])*(?P=d)"
     r"(?:(?!(?P=d))[^\\\n]|\\[^\n])*(?P=d)[gpiI0-9]*"
 )
@@ -250,8 +264,8 @@ _BY_ARGUMENT: dict[str, Suspicion] = {
     "rg": _options("", "pre", "hostname-bin"),
     "sort": _options("o", "compress-program", "output"),
     "tree": _options("o"),
-    "uniq": _second_file,
-    "xxd": _second_file,
+    "uniq": _second_file("fsw"),
+    "xxd": _second_file("cglos"),
     "file": _options("C", "compile"),
     "split": _options("", "filter"),
     "ag": _options("", "pager"),

@@ -293,7 +293,7 @@ class Policy:
         if not bans:
             return None
         names = dict.fromkeys(name for command in line.commands for name in command.names)
-        for path in (path for name in names for path in self._places.named(name)):
+        for path in dict.fromkeys(path for name in names for path in self._places.named(name)):
             located = self._places.locate(path)
             for rule in bans:
                 if located is not None and self._places.catches(rule, located):
@@ -302,7 +302,7 @@ class Policy:
 
     def _doubt(self, line: CommandLine, redirects: list[_Opened]) -> Decision | None:
         """Whether a ban could apply to what is not known of *line*."""
-        reason = line.unclear or next((c.unclear for c in line.commands if c.unclear), "")
+        reason = _unclear(line)
         bans = [rule for rule in self.rules if rule.effect != "allow"]
         if reason and any(rule.covers("bash") for rule in bans):
             return Decision("ask", f"a rule may deny it, and what it runs is not clear: {reason}")
@@ -333,15 +333,14 @@ class Policy:
 
     def _each(self, line: CommandLine, redirects: list[_Opened]) -> Decision:
         """Allowed if every single command is, and every file that is opened."""
-        if line.unclear:
-            return Decision("ask", f"it is not clear what it runs: {line.unclear}")
+        unclear = _unclear(line)
+        if unclear:
+            return Decision("ask", f"it is not clear what it runs: {unclear}")
         if not line.commands:
             return Decision("ask", "it runs nothing")
         used: Rule | None = None
         moved = False
         for command in line.commands:
-            if command.unclear:
-                return Decision("ask", f"it is not clear what it runs: {command.unclear}")
             name = command.words[0] if command.words else None
             if moved and name is not None and "/" in name and not os.path.isabs(name):
                 return Decision("ask", f"which {name!r} it runs depends on where cd leads")
@@ -369,6 +368,11 @@ class Policy:
         if moved and not os.path.isabs(path):
             return False
         return self._decide_file("ls", path).effect == "allow"
+
+
+def _unclear(line: CommandLine) -> str:
+    """Why it is not known what *line* runs; empty if it is."""
+    return line.unclear or next((c.unclear for c in line.commands if c.unclear), "")
 
 
 def _ruled(rule: Rule) -> Decision:

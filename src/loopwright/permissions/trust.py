@@ -167,10 +167,20 @@ def _foreign_orders(project: Path) -> Path | None:
     inner = [path for path in orders if path.name == "extensions" for path in _entries(path)]
     for path in (project / PROJECT_FOLDER, *orders, *inner):
         # Where a link leads to, and who may put something else there.
-        places = [path, Path(os.path.realpath(path)).parent] if path.is_symlink() else [path]
-        if any(place.exists() and _owner(place) not in owners for place in places):
+        places = [path, Path(os.path.realpath(path)).parent] if os.path.islink(path) else [path]
+        if any(_is_foreign(place, owners) for place in places):
             return path
     return None
+
+
+def _is_foreign(place: Path, owners: set[int | None]) -> bool:
+    try:
+        os.stat(place)
+    except PermissionError:  # it lies in a folder that is closed, until its owner opens it
+        return True
+    except OSError:
+        return False
+    return _owner(place) not in owners
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -24,6 +24,11 @@ _FOLDER = (
 )  # fmt: skip
 """For a path that may be a folder."""
 
+_NAMES = (
+    "glob", "glob_pattern", "globPattern", "file_pattern", "name", "filename", "file_name", "query",
+)  # fmt: skip
+"""For what files are called. Behind a pattern a `filename` is where to look."""
+
 _TEXTS = {
     "oldText": ("old_text", "old_string", "oldString", "old_str", "old", "search"),
     "newText": ("new_text", "new_string", "newString", "new_str", "new", "replace", "replacement"),
@@ -52,7 +57,7 @@ OTHER_NAMES: Mapping[str, Mapping[str, Sequence[str]]] = {
         "limit": ("max_results", "maxResults", "head_limit", "max_count"),
     },
     "find": {
-        "pattern": ("glob", "glob_pattern", "globPattern", "file_pattern", "name", "query"),
+        "pattern": _NAMES,
         "path": _FOLDER,
         "limit": ("max_results", "maxResults", "head_limit"),
     },

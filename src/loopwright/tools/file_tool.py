@@ -16,14 +16,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import Any, ParamSpec
+from typing import Any, ClassVar, ParamSpec
 
 from ..loop.agent_tool import ExecutionMode, Replay
 from ..loop.function_tool import FunctionTool
 from .argument_names import OTHER_NAMES, rename
 from .workspace import Workspace
 
-__all__ = ["FileTool", "cleaned_path"]
+__all__ = ["FileTool", "cleaned_path", "is_of_windows"]
 
 P = ParamSpec("P")
 
@@ -48,6 +48,9 @@ _PLACE_IN_FILE = re.compile(r"(?::\d+(?:[:-]\d+)?:?|#L\d+(?:-L?\d+)?)\Z")
 
 class FileTool(FunctionTool[P, Any]):
     """A function tool whose arguments have further names, and whose `path` is cleaned."""
+
+    takes_places: ClassVar[bool] = True
+    """A `:12` behind the name of a file that is there is the line that is meant."""
 
     def __init__(
         self,
@@ -74,12 +77,13 @@ class FileTool(FunctionTool[P, Any]):
         rename(args, self._other_names)
         path = args.get("path")
         if isinstance(path, str):
-            args["path"] = cleaned_path(path, self._workspace)
+            args["path"] = cleaned_path(path, self._workspace, takes_places=self.takes_places)
         return args
 
 
-def cleaned_path(path: str, workspace: Workspace) -> str:
-    """*path* without what only surrounds it: quotes, blanks, `file://`, backslashes, `:12`.
+def cleaned_path(path: str, workspace: Workspace, *, takes_places: bool = True) -> str:
+    """*path* without what only surrounds it: quotes, blanks, `file://`, backslashes, and, with
+    *takes_places*, `:12`.
 
     Cleaning it once more changes nothing, so that what was judged is what is used.
     """
@@ -90,7 +94,7 @@ def cleaned_path(path: str, workspace: Workspace) -> str:
 
     while "\0" not in path and len(path) < _LONGEST_PATH:
         cleaner = _cleaner(path)
-        place = _PLACE_IN_FILE.search(cleaner)
+        place = _PLACE_IN_FILE.search(cleaner) if takes_places else None
         if place is not None and not is_there(cleaner) and is_there(cleaner[: place.start()]):
             cleaner = cleaner[: place.start()]
         if not cleaner or cleaner == path or is_there(path):
@@ -99,13 +103,18 @@ def cleaned_path(path: str, workspace: Workspace) -> str:
     return path
 
 
+def is_of_windows(path: str) -> bool:
+    """Whether *path* begins with a drive, or names a host as Windows does."""
+    return _OF_WINDOWS.match(path) is not None
+
+
 def _cleaner(path: str) -> str:
     plain = path.strip(_AROUND)
     if len(plain) > 2 and plain[0] == plain[-1] and plain[0] in _QUOTES:
         plain = plain[1:-1]
     if plain[:7].lower() == "file://":
         plain = _of_url(plain)
-    if "\\" in plain and os.sep == "/" and not _OF_WINDOWS.match(plain):
+    if "\\" in plain and os.sep == "/" and not is_of_windows(plain):
         plain = _IN_SHELL.sub(r"\1", plain).replace("\\", "/")
     return plain
 
@@ -116,4 +125,4 @@ def _of_url(url: str) -> str:
 
     slash = url.find("/", len("file://"))
     path = unquote(url[slash:]) if slash > 0 else ""
-    return path[1:] if os.sep == "\\" and _OF_WINDOWS.match(path[1:]) else path
+    return path[1:] if os.sep == "\\" and is_of_windows(path[1:]) else path

@@ -8,12 +8,11 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import re
-from typing import Any
+from typing import Any, ClassVar
 
 from ..errors import ToolError
 from ..messages import AgentToolResult, TextContent
-from .file_tool import FileTool
+from .file_tool import FileTool, is_of_windows
 from .paths import shown
 from .text_limits import first_bytes
 from .workspace import Workspace
@@ -21,8 +20,6 @@ from .workspace import Workspace
 __all__ = ["write_tool"]
 
 _LOOKED_AT_BYTES = 64 * 1024
-
-_OF_WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
 def write_tool(workspace: Workspace) -> FileTool[[str, str]]:
@@ -44,7 +41,7 @@ def write_tool(workspace: Workspace) -> FileTool[[str, str]]:
             )
         data = content.encode("utf-8", "replace")
         real = await workspace.resolve(path, must_exist=False, writing=True)
-        if os.sep == "/" and _OF_WINDOWS.match(path) and await workspace.stat(real) is None:
+        if os.sep == "/" and is_of_windows(path) and await workspace.stat(real) is None:
             raise ToolError(
                 f"{first_bytes(path, 500)!r} is a path of Windows, which this system is not.",
                 hint="use a path inside the workspace, with forward slashes",
@@ -84,6 +81,9 @@ async def _lost(workspace: Workspace, real: str, data: bytes) -> list[str]:
 
 class WriteTool(FileTool[[str, str]]):
     """A file tool that also takes the content of a JSON file as what it is."""
+
+    takes_places: ClassVar[bool] = False
+    """Nobody writes to a line: `notes:12` is a new file, and `notes` stays as it is."""
 
     def prepare_arguments(self, args: dict[str, Any]) -> dict[str, Any]:
         """Data in place of text becomes text: models forget to quote the JSON they write."""

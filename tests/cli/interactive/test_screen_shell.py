@@ -6,7 +6,15 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.cli.interactive.screen_scene import CTRL_C, ENTER, ESCAPE, Desk, desk_with, folder
+from tests.cli.interactive.screen_scene import (
+    ALT_UP,
+    CTRL_C,
+    ENTER,
+    ESCAPE,
+    Desk,
+    desk_with,
+    folder,
+)
 from tests.cli.interactive.test_screen_resume import left_waiting
 
 from loopwright.cli.live.session import LiveSession
@@ -254,3 +262,50 @@ async def test_behind_something_unfinished_it_is_not_run(folder: Path) -> None:
         await desk.reads("/resume asks what is to become of it")
 
     assert not (folder / "made").exists()
+
+
+async def test_commands_taken_back_together_with_text_are_no_command(folder: Path) -> None:
+    opened = asyncio.Event()
+
+    async with desk_with(ScriptedModel([Reply("Read.")]), folder, setting_up=opened.wait) as desk:
+        desk.type("!touch made" + ENTER)
+        await desk.sees("queued: !touch made")
+        desk.type("and then" + ENTER)
+        await desk.sees("queued: and then")
+        desk.type(ALT_UP)
+        await desk.until(lambda: desk.input() == " !touch made\n\nand then")
+        opened.set()
+        await desk.reads("/help lists commands")
+        desk.type(ENTER)
+        await desk.reads("Read.")
+
+        assert await kept(desk.live) == []
+    assert not (folder / "made").exists()
+
+
+async def test_a_command_taken_back_alone_is_still_one(folder: Path) -> None:
+    opened = asyncio.Event()
+
+    async with desk_with(ScriptedModel([]), folder, setting_up=opened.wait) as desk:
+        desk.type("!touch made" + ENTER)
+        await desk.sees("queued: !touch made")
+        desk.type(ALT_UP)
+        await desk.until(lambda: desk.input() == "!touch made")
+        opened.set()
+        await desk.reads("/help lists commands")
+        await ran(desk, "", "✓ ! touch made")
+
+    assert (folder / "made").exists()
+
+
+async def test_a_prompt_out_of_the_command_line_is_text_also_when_it_comes_back(
+    folder: Path,
+) -> None:
+    session = await left_waiting(folder, "one")
+
+    async with desk_with(
+        ScriptedModel([]), folder, session=session, first_prompt="!touch made"
+    ) as desk:
+        await desk.sees("no and stop")
+        desk.type(ESCAPE)
+        await desk.until(lambda: desk.input() == " !touch made")

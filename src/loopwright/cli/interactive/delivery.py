@@ -19,7 +19,7 @@ from ...errors import LoopwrightError
 from ...events import AgentEnd, AgentEvent, AgentStart, MessageEnd
 from ...messages import AgentMessage, ImageContent, UserMessage
 from .activity import Activity
-from .shell_line import ShellLine, shell_line
+from .shell_line import ShellLine, as_text, shell_line
 
 if TYPE_CHECKING:  # not needed for the first drawing, which comes before all else
     from ...permissions.gate import Answer, Question
@@ -90,6 +90,11 @@ class Queued:
     when: When
     is_text: bool = False
     """It is no command, whatever it begins with."""
+
+    @property
+    def again(self) -> str:
+        """What goes back into the input."""
+        return as_text(self.text) if self.is_text else self.text
 
 
 class Delivery:
@@ -247,7 +252,7 @@ class Delivery:
                     item = await live.steer(said.text)
             except LoopwrightError as error:
                 self._view.error(error.message, error.hint)
-                self._view.give_back(said.text)
+                self._view.give_back(as_text(said.text))
                 return
             self._typed[item.id] = said.text
             if not self._begun and item.id not in {known.id for known in self._unheard}:
@@ -334,13 +339,19 @@ class Delivery:
         return texts
 
     async def take_back(self) -> None:
-        """Give the user back all that was said and not heard yet."""
-        texts = [said.text for said in self._early]
+        """Give the user back all that was said and not heard yet.
+
+        Text stays text, and so does a command with something else behind it, or Enter would give
+        all of it to a shell.
+        """
+        texts = [said.again for said in self._early]
         self._early = []
         held, self._held = self._held, []
         if self.live is not None:
-            texts += await self._withdrawn(self.live)
-        texts += [said.text for said in held]
+            texts += map(as_text, await self._withdrawn(self.live))
+        texts += [as_text(said.text) for said in held]
+        if len(texts) > 1:
+            texts[0] = as_text(texts[0])
         if texts:
             self._view.give_back("\n\n".join(texts))
 
@@ -380,7 +391,7 @@ class Delivery:
             self._view.note(f"an earlier process left a {operation.kind} unfinished; taking it up")
             if not await self._take_up(live):  # what was said is not sent by itself then
                 for said in reversed(early):
-                    self._view.give_back(said.text)
+                    self._view.give_back(said.again)
                 return
         for said in early:
             self.say(said.text, said.when, is_text=said.is_text)

@@ -34,6 +34,7 @@ from prompt_toolkit.widgets.toolbars import SearchToolbar
 
 from .footer import Fragments
 from .pastes import Pastes
+from .shell_line import as_text
 from .shown_input import ShownInput
 
 if TYPE_CHECKING:
@@ -143,9 +144,12 @@ class Editor:
             self.buffer.insert_text(self._pastes.fold(text))
 
     def put_before(self, text: str) -> None:
-        """Put *text* before what is there, a blank line between them."""
-        text, rest = self._pastes.folded(text), self.buffer.text
-        self._set(f"{text}\n\n{rest}" if rest.strip() else text)
+        """Put *text* before what is there, a blank line between them. Together they are no command."""
+        rest = self.buffer.text
+        if rest.strip():
+            self._set(f"{self._pastes.folded(as_text(text))}\n\n{rest}")
+        else:
+            self._set(self._pastes.folded(text))
 
     def take(self) -> str:
         """All of it, which goes into the history; the input is empty then."""

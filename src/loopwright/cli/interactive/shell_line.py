@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["MARK", "ShellLine", "shell_line"]
+__all__ = ["MARK", "ShellLine", "as_text", "shell_line"]
 
 MARK = "!"
 
@@ -22,8 +22,13 @@ class ShellLine(NamedTuple):
 
 
 def shell_line(line: str) -> ShellLine | None:
-    """What *line* asks for; None if it is no command. A blank in front makes text of it."""
+    """What *line* asks for; None if it is no command."""
     if not line.startswith(MARK):
         return None
     told = not line.startswith(MARK * 2)
     return ShellLine(line.removeprefix(MARK if told else MARK * 2).strip(), told)
+
+
+def as_text(said: str) -> str:
+    """*said* so that it is no command once it stands in the input again."""
+    return f" {said}" if said.startswith(MARK) else said
