@@ -92,6 +92,16 @@ def test_only_the_vendor_that_is_asked_for_is_read(tmp_path: Path) -> None:
         read.models("b", "openai-chat")
 
 
+def test_who_asks_for_another_wire_gets_it(tmp_path: Path) -> None:
+    file = tmp_path / "catalog.jsonl"
+    file.write_text('{"schema":1,"sources":[]}\n{"vendor":"a","models":1}\n["m"]\n')
+    read = Catalog(file)
+
+    apis = [read.models("a", api)["m"].api for api in ("x", "y", "x")]
+
+    assert apis == ["x", "y", "x"]
+
+
 def test_the_last_vendor_is_read_to_the_end_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "catalog.jsonl"
     file.write_text('{"schema":1,"sources":[]}\n{"vendor":"a","models":2}\n["m"]\n["n"]\n')

@@ -57,15 +57,15 @@ class Catalog:
     def __init__(self, file: Path = FILE) -> None:
         self._file = file
         self._text: bytes | None = None
-        self._vendors: dict[str, dict[str, Model]] = {}
+        self._read_for: dict[tuple[str, str], dict[str, Model]] = {}
 
     def models(self, vendor: str, api: str) -> Mapping[str, Model]:
         """The models of *vendor* by id, in the order to show them; those that name no wire of
         their own speak *api*. Empty for a vendor that is not listed."""
-        known = self._vendors.get(vendor)
+        known = self._read_for.get((vendor, api))
         if known is None:
             rows = _decode_rows(self._section(vendor))
-            known = self._vendors[vendor] = {row.id: _model(row, vendor, api) for row in rows}
+            known = self._read_for[vendor, api] = {row.id: _model(row, vendor, api) for row in rows}
         return known
 
     def sources(self) -> list[str]:
