@@ -28,6 +28,7 @@ from loopwright.events import (
     ToolExecutionStart,
     TurnEnd,
 )
+from loopwright.loop import threads
 from loopwright.loop.active_run import ActiveRun
 from loopwright.messages import AssistantMessage, ToolCall
 from loopwright.models import Model
@@ -160,16 +161,23 @@ async def test_behaviour_105_what_has_ended_is_open_no_more_while_the_run_goes_o
 # -- rare moments ----------------------------------------------------------------------------
 
 
-def test_behaviour_095_a_body_that_is_stopped_before_its_first_step_is_not_waited_for() -> None:
+@pytest.mark.parametrize("where", ["loop", "thread"])
+def test_behaviour_095_a_body_that_is_stopped_before_its_first_step_never_begins(
+    where: str,
+) -> None:
     """An abort from another thread can fall between the start of a task and its first step."""
     ran: list[str] = []
 
-    async def work() -> str:
-        ran.append("work")
+    def block() -> str:
+        ran.append("block")
         return "done"
 
+    async def work() -> str:
+        return block()
+
+    name, body = ("work", work) if where == "loop" else ("block", block)
     agent, _, events = scripted(
-        Reply(calls=[Call("work", id="c1"), Call("work", id="c2")]), tools=[work]
+        Reply(calls=[Call(name, id="c1"), Call(name, id="c2")]), tools=[body]
     )
 
     def make(loop: Any, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
@@ -187,6 +195,43 @@ def test_behaviour_095_a_body_that_is_stopped_before_its_first_step_is_not_waite
     assert result.stopped_by == "abort"
     assert loop.now < 1
     assert_paired(events)
+
+
+@pytest.mark.parametrize("way", ["abort", "interrupt"])
+async def test_behaviour_095_a_call_that_waits_for_a_free_thread_is_not_begun_after_a_stop(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "MAX_THREADS", 2)
+    monkeypatch.setattr(threads, "_pool", threads._Pool())
+    gate = threading.Event()
+    ran: list[int] = []
+
+    def block(number: int) -> str:
+        ran.append(number)
+        gate.wait(10)
+        return "done"
+
+    calls = [Call("block", {"number": number}) for number in range(5)]
+    agent, _, events = scripted(Reply(calls=calls), "Here.", tools=[block])
+    ended = [0]
+    agent.subscribe(lambda event: ended.append(0) if type(event) is ToolExecutionEnd else None)
+    run = asyncio.create_task(agent.prompt("go"))
+    await until(lambda: len(ran) == 2)
+
+    if way == "abort":
+        agent.abort()
+    else:
+        agent.steer("stop", when="interrupt")
+    await until(lambda: len(ended) == 1 + 3)  # at once: those that never began
+    gate.set()
+    result = await run
+
+    told = texts(results(result.messages))
+    assert sorted(ran) == [0, 1]
+    assert told[:2] == ["done", "done"]
+    assert all(text.startswith("Operation aborted") for text in told[2:])
+    assert_paired(events)
+    assert await asyncio.wait_for(threads.run_in_thread(lambda: "free"), 10) == "free"
 
 
 async def test_behaviour_120_a_resume_that_cannot_begin_leaves_the_queues_alone() -> None:

@@ -55,7 +55,10 @@ PACKED = {
     "deflate": zlib.compress,
     "deflate, without its wrapping": raw_deflate,
     "identity": bytes,
+    "none": bytes,
+    "UTF-8": bytes,
     "gzip, identity": gzip.compress,
+    "gzip, utf-8": gzip.compress,
     "deflate, gzip": lambda body: gzip.compress(zlib.compress(body)),
     "gzip, in two members": lambda body: gzip.compress(body[:HALF]) + gzip.compress(body[HALF:]),
     "gzip, with padding": lambda body: gzip.compress(body) + b"\0" * 20,
@@ -103,6 +106,20 @@ async def test_a_coding_nobody_asked_for_is_named(coding: str) -> None:
 
     assert message.stop_reason == "error"
     assert f"packed as {coding!r}" in (message.error_message or "")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("api", VENDORS)
+async def test_a_coding_nobody_asked_for_is_named_and_not_asked_for_again_by_any_wire(
+    api: str,
+) -> None:
+    async with (
+        serving(stream(b"\x1b\x00\x00", content_encoding="br")) as server,
+        models_for(api, server) as models,
+    ):
+        message = await models.complete("acme/large", CONTEXT)
+
+    assert (message.error_message or "").startswith("acme/large: the answer is packed as 'br'")
     assert len(server.requests) == 1
 
 
@@ -263,6 +280,23 @@ async def test_the_body_of_an_error_that_drips_is_not_waited_for(
     assert isinstance(events[0], Retry)
     assert "slow down" in events[0].error
     assert events[-1].type == "done"
+
+
+@pytest.mark.parametrize("api", VENDORS)
+async def test_the_status_of_an_error_counts_though_its_body_was_cut(api: str) -> None:
+    async def step(connection: Connection) -> None:
+        await connection.head(401, content_length="1000")
+        await connection.write(b'{"error":{"message":"no such key"}}')
+        connection.writer.close()
+
+    async with serving(step) as server, models_for(api, server) as models:
+        events = [event async for event in models.stream("acme/large", CONTEXT)]
+
+    last = events[-1]
+    assert isinstance(last, Error)
+    assert last.kind == "auth"
+    assert "no such key" in (last.error.error_message or "")
+    assert len(server.requests) == 1
 
 
 def test_a_bomb_takes_little_memory() -> None:

@@ -87,14 +87,15 @@ def test_the_first_signature_of_a_call_counts() -> None:
     assert json.loads(kept.thought_signature or "") == {"extra_content": SIGNED}
 
 
-def test_content_that_google_marks_as_a_thought_is_thinking() -> None:
+@pytest.mark.parametrize(("opening", "closing"), [("", ""), ("<thought>", "</thought>")])
+def test_content_that_google_marks_as_a_thought_is_thinking(opening: str, closing: str) -> None:
     marked = {"google": {"thought": True}}
     message = decode(
         WIRE,
         [
-            event({"content": "I must ", "extra_content": marked}),
+            event({"content": f"{opening}I must ", "extra_content": marked}),
             event({"content": "look.", "extra_content": marked}),
-            event({"content": "</thought>It is"}), event({"content": " noon."}),
+            event({"content": f"{closing}It is"}), event({"content": " noon."}),
             event({}, "stop"), DONE,
         ],
     )  # fmt: skip
@@ -135,6 +136,16 @@ def test_what_only_the_message_at_the_end_says_is_taken() -> None:
 
     assert message.text == "Hello"
     assert calls_of(message) == [("c1", "look", {})]
+
+
+def test_a_message_beside_an_empty_delta_is_taken() -> None:
+    last = {"delta": {"content": ""}, "message": {"content": "Hello"}, "finish_reason": "stop"}
+
+    for chunks in (
+        [chunk(last)],
+        [event({"content": "Hel"}), event({"content": "lo"}), chunk(last)],
+    ):
+        assert decode(WIRE, chunks).text == "Hello"
 
 
 def test_a_host_that_says_its_pieces_as_messages_is_read_piece_by_piece() -> None:
@@ -207,6 +218,7 @@ def test_so_is_one_as_a_whole_body(host: str) -> None:
         {"type": "ping"}, {}, {"choices": [], "prompt_filter_results": [{}]},
         {"id": "x", "object": "chat.completion.chunk", "choices": []},
         {"choices": None, "base_resp": {"status_code": 0, "status_msg": "ok"}},
+        {"code": 0, "message": "Success"}, {"code": "200", "msg": "ok"},
     ],
 )  # fmt: skip
 def test_signs_of_life_are_no_errors(sign: dict[str, Any]) -> None:
@@ -236,6 +248,21 @@ def test_an_error_inside_a_choice_says_why() -> None:
     assert last.type == "error"
     assert "Provider returned error" in (last.error.error_message or "")
     assert last.retryable
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        chunk({"delta": {"content": "tial"}, "error": {"code": 502, "message": "went away"}}),
+        chunk({"delta": {"content": "tial"}}, x_groq={"error": "it went away"}),
+    ],
+)
+def test_an_error_beside_more_text_is_not_passed_over(beside: bytes) -> None:
+    last = decode_events(WIRE, [event({"content": "Par"}), beside, event({}, "stop"), DONE])[-1]
+
+    assert last.type == "error"
+    assert last.error.text == "Partial"
+    assert "went away" in (last.error.error_message or "")
 
 
 # -- words for the end -------------------------------------------------------------------------

@@ -162,7 +162,7 @@ class AgentTool(Generic[Params, Details]):
         execute = cast("Callable[..., Any]", self.execute)
         if self._is_async:
             return await cast("Awaitable[Any]", execute(*arguments))
-        return await call_blocking(execute, *arguments)
+        return await call_blocking(context.signal, execute, *arguments)
 
     def _contract(self) -> Contract:
         params = self.params if self.params is not None else _type_argument(type(self))

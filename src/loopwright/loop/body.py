@@ -28,6 +28,10 @@ __all__ = ["run_body"]
 async def run_body(batch: Batch, slot: Slot, tool: AgentTool[Any, Any], bound: BoundCall) -> None:
     """Run *tool*: its outcome goes to the slot, and word of it to the inbox."""
     run = batch.run
+    if batch.stopped:  # since it was launched
+        slot.outcome = batch.stopped_result()
+        batch.tell(slot, None)
+        return
     if tool.timeout is not None:
         limit = tool.timeout + run.grace_seconds
         slot.overdue = batch.loop.call_later(limit, _overdue, batch, slot, tool)

@@ -32,6 +32,10 @@ __all__ = ["Budget", "BudgetUsedUp", "Hold", "Spent"]
 _Cap = Literal["max_turns", "max_tokens", "max_cost_usd"]
 _CAPS = ("max_turns", "max_tokens", "max_cost_usd")
 
+ENOUGH_TURNS = 10
+"""Advised at least, where turns are used up: a task with tools seldom takes fewer. A cap above the
+half of it is advised to be doubled, since nobody knows how much is left to do."""
+
 
 class BudgetUsedUp(LoopwrightError):
     """A request was not made, since it would not have fitted into the budget. A run never raises
@@ -276,7 +280,8 @@ class Budget:
     def _used_up(self, cap: _Cap, bound: Bound) -> BudgetUsedUp:
         limit = cast("float", getattr(self, cap))
         if cap == "max_turns":
-            used, whole, next_one, more = f"{self._turns}", f"{limit} turns", "", limit + 10
+            used, whole, next_one = f"{self._turns}", f"{limit} turns", ""
+            more = max(2 * limit, ENOUGH_TURNS)
         elif cap == "max_tokens":
             least = bound.input_tokens + LEAST_REPLY_TOKENS
             used, whole = f"{self._tokens:,}", f"{limit:,} tokens"

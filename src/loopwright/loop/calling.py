@@ -9,8 +9,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..signals import AbortSignal
 from .signature import InvalidTool
-from .threads import run_in_thread
+from .threads import run_unless_aborted
 
 __all__ = ["call_blocking", "is_async", "refuse_generator"]
 
@@ -35,7 +36,12 @@ def refuse_generator(function: Callable[..., Any], tool: str) -> None:
         )
 
 
-async def call_blocking(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a sync *function* in a thread; if it hands back an awaitable, await that here."""
-    value = await run_in_thread(function, *args, **kwargs)
+async def call_blocking(
+    signal: AbortSignal, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+) -> Any:
+    """Call a sync *function* in a thread; if it hands back an awaitable, await that here.
+
+    Once *signal* has fired no thread is begun: `CancelledError` comes instead.
+    """
+    value = await run_unless_aborted(signal, function, *args, **kwargs)
     return await value if inspect.isawaitable(value) else value

@@ -117,7 +117,7 @@ class FunctionTool(AgentTool[dict[str, Any], Any], Generic[P, R]):
             params = params | _injections(signature, context)
         if self._is_async:
             return await self.function(**params)
-        return await call_blocking(self.function, **params)
+        return await call_blocking(context.signal, self.function, **params)
 
     # -- registration --------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class SchemaTool(AgentTool[dict[str, Any], Any]):
             arguments = (context.tool_call_id, params, context.signal, context.update)
         if self._is_async:
             return await self._function(*arguments)
-        return await call_blocking(self._function, *arguments)
+        return await call_blocking(context.signal, self._function, *arguments)
 
     def _check_body(self) -> None:
         if not callable(self._function):

@@ -17,7 +17,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-__all__ = ["run_in_thread"]
+from ..signals import AbortSignal
+
+__all__ = ["run_in_thread", "run_unless_aborted"]
 
 T = TypeVar("T")
 
@@ -34,8 +36,16 @@ async def run_in_thread(function: Callable[..., T], /, *args: Any, **kwargs: Any
     Waits for a free thread if all are busy. Cancelling the caller abandons the call at once. A
     `StopIteration` becomes a `RuntimeError`, as in generators; other exceptions come as they are.
     """
+    return await run_unless_aborted(None, function, *args, **kwargs)
+
+
+async def run_unless_aborted(
+    signal: AbortSignal | None, function: Callable[..., T], /, *args: Any, **kwargs: Any
+) -> T:
+    """`run_in_thread`, but once *signal* has fired the call is not begun, nor waited for a thread:
+    it raises `CancelledError`. One that runs already is left to its caller."""
     loop = asyncio.get_running_loop()
-    await _pool.acquire(loop)
+    await _pool.acquire(loop, signal)
     job = _Job(loop, function, args, kwargs)
     try:
         _pool.start(job)
@@ -114,8 +124,10 @@ class _Pool:
         self._idle: list[_Worker] = []
         self._waiting: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = deque()
 
-    async def acquire(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take a place, waiting for one in the order of asking."""
+    async def acquire(self, loop: asyncio.AbstractEventLoop, signal: AbortSignal | None) -> None:
+        """Take a place, waiting for one in the order of asking, unless *signal* fires."""
+        if signal is not None and signal.aborted:
+            raise asyncio.CancelledError
         with self._lock:
             if self._busy < MAX_THREADS:
                 self._busy += 1
@@ -123,8 +135,11 @@ class _Pool:
             turn: asyncio.Future[None] = loop.create_future()
             waiter = (loop, turn)
             self._waiting.append(waiter)
+        forget = None if signal is None else signal.on_abort(turn.cancel)
         try:
             await turn
+            if signal is not None and signal.aborted:  # since the place became ours
+                raise asyncio.CancelledError
         except BaseException:
             with self._lock:
                 if waiter in self._waiting:
@@ -132,6 +147,9 @@ class _Pool:
                     raise
             self.release()  # the place was already ours, or on its way
             raise
+        finally:
+            if forget is not None:
+                forget()
 
     def release(self) -> None:
         """Give a place back, or on to whoever waits the longest."""

@@ -9,6 +9,9 @@ from typing import Any, cast
 
 __all__ = ["error_in"]
 
+_NO_FAULT = (0, 200, "0", "200")
+"""Codes with which gateways say, in the same fields, that all is well."""
+
 
 def error_in(document: Any) -> Any:
     """The error that *document* is, which no field `error` says: vLLM and what is built on it wrote
@@ -27,7 +30,8 @@ def error_in(document: Any) -> Any:
     told = any(
         isinstance(fields.get(name), str) for name in ("message", "msg", "detail", "details")
     )
-    named = fields.get("object") == "error" or "code" in fields or "detail" in fields
+    coded = "code" in fields and fields["code"] not in _NO_FAULT
+    named = fields.get("object") == "error" or coded or "detail" in fields
     kind = fields.get("type")
     named = named or (isinstance(kind, str) and kind.lower().endswith("error"))
     return fields if told and named else None

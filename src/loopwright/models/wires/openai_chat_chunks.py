@@ -92,6 +92,8 @@ def only_text(chunk: Chunk) -> str | None:
     delta = choice.delta
     if delta is None or choice.finish_reason is not None or choice.index or choice.usage:
         return None
+    if choice.error is not None or choice.message is not None or chunk.x_groq is not None:
+        return None
     if (
         type(delta.content) is not str
         or delta.tool_calls is not None

@@ -168,7 +168,7 @@ class ChatDecoder:
             if choice.delta is not None:
                 self._grow(choice.delta, events)
                 self._grows = self._has_content
-            elif choice.message is not None:
+            if choice.message is not None:
                 self._grow(self._not_said_yet(choice.message), events)
             if choice.finish_reason and choice.finish_reason != "null":
                 self._finish = choice.finish_reason
@@ -210,10 +210,13 @@ class ChatDecoder:
         content = delta.content
         if content:
             if delta.extra_content is not None and type(content) is str and is_thought(delta):
-                self._think(content, events)
-                self._thought_by_mark = True
+                if not self._thought_by_mark:  # some of these hosts write tags around it as well
+                    content = content.removeprefix("<thought>")
+                    self._thought_by_mark = True
+                if content:
+                    self._think(content, events)
             elif type(content) is str:
-                if self._thought_by_mark:  # some of these hosts write tags around it as well
+                if self._thought_by_mark:
                     content = content.removeprefix("</thought>")
                     self._thought_by_mark = False
                     if not content:
