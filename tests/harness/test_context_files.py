@@ -197,6 +197,28 @@ def test_a_system_file_of_the_project_beats_that_of_the_user(machine: Machine, n
     assert found() == "nearest"
 
 
+@pytest.mark.parametrize("name", ["SYSTEM.md", "APPEND_SYSTEM.md"])
+def test_a_system_file_counts_only_where_its_folder_is_trusted(machine: Machine, name: str) -> None:
+    write(machine.config / name, "user")
+    far = write(machine.project / ".loopwright" / name, "project")
+    near = write(machine.cwd / ".loopwright" / name, "nearest")
+
+    def found(*trusted: Path) -> tuple[str | None, list[tuple[str, Path]]]:
+        file, notes = load_system_file(
+            name,
+            machine.cwd,
+            home=machine.home,
+            config_dir=machine.config,
+            is_trusted=lambda folder: folder in trusted,
+        )
+        return file and file.text, [(note.code, note.path) for note in notes]
+
+    assert found() == ("user", [("not-trusted", near), ("not-trusted", far)])
+    assert found(machine.project) == ("project", [("not-trusted", near)])
+    assert found(machine.cwd) == ("nearest", [("not-trusted", far)])
+    assert found(machine.cwd, machine.project) == ("nearest", [])
+
+
 def test_one_call_finds_everything(machine: Machine) -> None:
     write(machine.cwd / "AGENTS.md", "context")
     write(machine.cwd / ".agents" / "skills" / "s" / "SKILL.md", "---\ndescription: d\n---\nskill")

@@ -315,6 +315,19 @@ async def test_the_same_request_id_runs_a_prompt_once_also_after_a_restart() -> 
     assert unasked.requests == []
 
 
+async def test_what_a_request_came_to_is_told_whole_though_the_lane_has_left_it() -> None:
+    agent, model = scripted(Reply("One."))
+    async with Harness.open(MemoryStore(), "s", agent=agent) as harness:
+        first = await harness.prompt("Go", request_id="r")
+        await harness.navigate(harness.session.entries()[0].id)
+
+        again = await harness.prompt("Go", request_id="r")
+
+    assert text_of_each(again.messages) == ["Go", "One."]
+    assert again.usage == first.usage
+    assert len(model.requests) == 1
+
+
 # -- stopping --------------------------------------------------------------------------------
 
 

@@ -561,3 +561,38 @@ async def test_a_message_that_comes_as_the_end_is_written_is_heard_before_it() -
         result = await harness.prompt("Go")
 
     assert text_of_each(result.messages) == ["Go", "One.", "Late.", "Two."]
+
+
+@pytest.mark.parametrize("end", ["resume", "abort"])
+async def test_calls_that_were_settled_on_another_branch_are_not_run_by_who_takes_up_a_new_one(
+    end: str,
+) -> None:
+    paid: list[str] = []
+
+    @tool
+    async def pay(what: str) -> str:
+        paid.append(what)
+        return "paid"
+
+    store = MemoryStore()
+    agent, _ = scripted(Reply(calls=[Call("pay", {"what": "tea"})]), Reply("Done."), tools=[pay])
+    async with Harness.open(store, "s", agent=agent) as harness:
+        await harness.prompt("Tea")
+        await harness.navigate(harness.session.entries()[1].id)  # the reply, without its result
+        closing = asyncio.create_task(harness.prompt("No, wait"))
+        while harness.open_operation is None:
+            await asyncio.sleep(0)
+        await harness.aclose()
+        await asyncio.wait({closing})
+
+    agent, model = scripted(Reply("I wait."), tools=[pay])
+    async with Harness.open(store, "s", agent=agent) as harness:
+        assert harness.open_operation is not None
+        if end == "abort":
+            await harness.abort()
+        else:
+            await harness.resume()
+
+        assert harness.open_operation is None
+    assert paid == ["tea"]
+    assert len(model.requests) == (end == "resume")

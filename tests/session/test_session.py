@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from loopwright.errors import (
@@ -16,7 +17,7 @@ from loopwright.errors import (
     SessionNotFound,
     StoreUnavailable,
 )
-from loopwright.messages import AssistantMessage, TextContent, UserMessage
+from loopwright.messages import AssistantMessage, TextContent, Usage, UserMessage
 from loopwright.session import (
     Commit,
     CompactionEntry,
@@ -27,10 +28,12 @@ from loopwright.session import (
     MessageEntry,
     Session,
 )
+from loopwright.session.rows import UsageRow
+from loopwright.session.store import Lease
 
 
 def said(number: int) -> UserMessage:
-    return UserMessage(f"message {number}")
+    return UserMessage(f"message {number}", timestamp=number)
 
 
 async def fill(session: Session, count: int) -> list[str]:
@@ -267,3 +270,50 @@ async def test_whoever_lost_the_lease_hears_of_it_without_writing() -> None:
         await session.append(said(0))
     await session.aclose()
     assert await store.entries("s") == []
+
+
+class YieldingStore(MemoryStore):
+    """Writes while others go on, as databases do."""
+
+    async def commit(self, lease: Lease, commit: Commit) -> int:
+        await asyncio.sleep(0)
+        return await super().commit(lease, commit)
+
+
+async def test_what_was_handed_over_behind_a_refused_commit_stays_on_the_branch() -> None:
+    store = YieldingStore()
+    async with await Session.open(store, "s") as session:
+        withdrawn = await store.enqueue("s", InboxItem(lane="main", queue="cancel"))
+        await store.withdraw("s", withdrawn.id)
+        late = msgspec.structs.replace(withdrawn, status="placed")
+
+        refused = session.submit(Commit(inbox=[late]))
+        await session.append(said(1))
+        await session.append(said(2))
+
+        assert isinstance(refused.exception(), InboxNotEmpty)
+        assert session.messages() == [said(1), said(2)]
+    assert (await Session.read(store, "s")).messages() == [said(1), said(2)]
+
+
+async def test_the_sum_of_the_ledger_is_without_what_was_refused() -> None:
+    def spent(tokens: int) -> list[UsageRow]:
+        return [UsageRow(cause="adjustment", usage=Usage(input=tokens, total_tokens=tokens))]
+
+    store = MemoryStore()
+    async with await Session.open(store, "s") as session:
+        await store.enqueue("s", InboxItem(lane="main", queue="steer", message=said(0)))
+
+        session.submit(Commit(usage=spent(5), unless_waiting="main"))
+        session.submit(Commit(usage=spent(2)))
+        await session.commit(Commit(usage=spent(1)))
+
+        assert session.usage.total_tokens == 3
+        assert (await store.info("s")).usage == session.usage
+
+
+async def test_the_preview_is_the_first_thing_said_whoever_was_waited_for() -> None:
+    async with await Session.open(MemoryStore(), "s") as session:
+        await asyncio.gather(session.append(said(1)), session.append(said(2)))
+
+        assert session.info.preview == "message 1"

@@ -248,8 +248,12 @@ class LaneDriver(Generic[OutputT]):
     def _mode(self, queue: QueueName) -> str:
         return self.agent.steering_mode if queue == "steering" else self.agent.follow_up_mode
 
-    async def result_of(self, operation_id: str) -> RunResult[OutputT]:
-        """What an operation came to, from what is stored of it."""
+    async def result_of(self, operation_id: str, *, at_leaf: bool = False) -> RunResult[OutputT]:
+        """What an operation came to, from what is stored of it.
+
+        *at_leaf*: it has just been driven, so the branch ends with all that it wrote. Of one that
+        ended before, the lane may have left any part since.
+        """
         session = self.session
         operation = session.operation_of(operation_id)
         if operation is None:
@@ -258,7 +262,7 @@ class LaneDriver(Generic[OutputT]):
         loaded = session.branch.entries
         entries = [e for e in loaded if e.operation_id == operation_id]
         older = bool(loaded) and loaded[0].parent_id is not None
-        if not entries or (older and entries[0] is loaded[0]):  # (partly) before what is in memory
+        if not at_leaf or not entries or (older and entries[0] is loaded[0]):  # not all in memory
             rows = await session.rows()
             entries = [row.entry() for row in rows if row.operation_id == operation_id]
         messages = [e.message for e in entries if isinstance(e, MessageEntry)]

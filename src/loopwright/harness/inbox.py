@@ -14,7 +14,8 @@ which are heard as well; those are in memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, cast
 
 import msgspec
@@ -62,6 +63,8 @@ class SessionInbox:
         """Ids that were seen in this run: what was and does not wait any more is no news."""
         self._read_up_to: str | None = None
         """The last item that was read; None: nothing yet in this run."""
+        self._meanwhile: list[InboxItem] = []
+        """Stored by this process since the read that is going on began."""
         self._reading = asyncio.Lock()
         self._callback: Callable[[], object] | None = None
 
@@ -100,10 +103,15 @@ class SessionInbox:
                 self._waiting.remove(item_id)
             count = min(count * 4, _CHECKED_AT_ONCE)
 
-    async def _pending(self, **which: Any) -> list[InboxItem]:
+    async def _pending(
+        self, after: str | None = None, ids: Sequence[str] | None = None
+    ) -> list[InboxItem]:
+        self._meanwhile.clear()
         session = self._session
+        # Both are always given: a store that does not know them shall fail at its first run, and
+        # not on the day when many wait.
         return await session.store.inbox(
-            session.id, lane=session.lane.name, queues=HEARD_IN_RUNS, **which
+            session.id, lane=session.lane.name, queues=HEARD_IN_RUNS, after=after, ids=ids
         )
 
     def _hear(self, items: list[InboxItem]) -> None:
@@ -117,14 +125,22 @@ class SessionInbox:
                 urgent = urgent or (news and item.urgent)
         if items:
             self._read_up_to = items[-1].id
+        if self._meanwhile:
+            there = {item.id for item in items}
+            for item in self._meanwhile:
+                if item.id not in there and item.id in self._waiting:
+                    self._waiting.put(item)  # it came after what was read, and is heard after it
         if urgent:
             self._tell_urgent()
 
     def add(self, item: InboxItem) -> None:
         """*item* was just stored by this process."""
         if item.queue in HEARD_IN_RUNS and item.status == "pending" and item.id not in self._known:
+            # What is in hand is known by its message, and the caller may say this one again.
+            item = msgspec.structs.replace(item, message=copy(item.message))
             self._known.add(item.id)
             self._waiting.put(item)
+            self._meanwhile.append(item)
             if item.urgent:
                 self._tell_urgent()
 

@@ -48,8 +48,12 @@ class ResumePlan(msgspec.Struct):
 
 
 def plan_resume(entries: Sequence[Entry], operation_id: str | None = None) -> ResumePlan:
-    """What to do on the branch *entries* (oldest first, as far back as the context goes)."""
-    plan = _plan(entries)
+    """What to do on the branch *entries* (oldest first, as far back as the context goes).
+
+    With *operation_id*, for that operation: a reply of another is behind it. Its calls may have no
+    result on this branch, where the lane has gone back to it; they were settled on another one.
+    """
+    plan = _plan(entries, operation_id)
     plan.replies = sum(
         isinstance(entry, MessageEntry) and isinstance(entry.message, AssistantMessage)
         for entry in entries
@@ -58,7 +62,7 @@ def plan_resume(entries: Sequence[Entry], operation_id: str | None = None) -> Re
     return plan
 
 
-def _plan(entries: Sequence[Entry]) -> ResumePlan:
+def _plan(entries: Sequence[Entry], operation_id: str | None) -> ResumePlan:
     reply: MessageEntry | None = None
     behind: list[MessageEntry] = []
     for entry in reversed(entries):
@@ -68,7 +72,8 @@ def _plan(entries: Sequence[Entry]) -> ResumePlan:
         if not isinstance(entry, MessageEntry):
             continue
         if isinstance(entry.message, AssistantMessage):
-            reply = entry
+            if operation_id is None or entry.operation_id == operation_id:
+                reply = entry
             break
         behind.append(entry)
     behind.reverse()

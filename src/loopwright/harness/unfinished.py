@@ -65,7 +65,7 @@ async def take_up(driver: LaneDriver[OutputT], *, parked: bool) -> RunResult[Out
     journal = driver.journal_of(operation)
     journal.take_up(plan)
     driven = await driver.drive([], journal, plan)
-    whole = await driver.result_of(operation.id)
+    whole = await driver.result_of(operation.id, at_leaf=True)
     return msgspec.structs.replace(
         driven, messages=whole.messages, usage=whole.usage, undelivered=driven.undelivered
     )
@@ -102,7 +102,7 @@ async def _count_restart(session: Session, operation: Operation, parked: bool) -
     restarts = 0 if parked else operation.restarts + 1
     operation = msgspec.structs.replace(operation, restarts=restarts, parked=False)
     commit = Commit(operations=[operation])
-    plan = plan_resume(session.branch.entries)
+    plan = plan_resume(session.branch.entries, operation.id)
     if operation.kind == "run" and operation.cancelled_at is None and plan.next == "ask":
         # Whether the request that was lost reached the model, and what it cost, nobody knows.
         lost = UsageRow(cause="lost", usage=Usage(), operation_id=operation.id)

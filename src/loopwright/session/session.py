@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -46,7 +47,8 @@ class Session:
         self._branch = LoadedBranch([])
         self._made: dict[str, Entry] = {}
         """Entries that were handed over and are not written yet, as they were given."""
-        self._pending_usage = state.info.usage
+        self._handed_over: list[Commit] = []
+        """Those that are not written yet, in order."""
         self._closed = False
         self.on_lost: Callable[[Exception], object] | None = None
         """Called when the session cannot be written any more: the lease is lost, the disk full."""
@@ -95,7 +97,7 @@ class Session:
             state = await store.state(session_id)
             session = cls(store, state, lane)
             await session.reload()
-            session._writer = Writer(store, lease, lease_seconds, session._apply)
+            session._writer = Writer(store, lease, lease_seconds, session._complete, session._apply)
         except BaseException:
             await store.release(lease)
             raise
@@ -262,8 +264,13 @@ class Session:
 
     def submit(self, commit: Commit, entries: Sequence[Entry] = ()) -> asyncio.Future[int]:
         """Hand *commit* over without waiting for it. Those handed over are written in order."""
-        future = self._open_writer().submit(self._complete(commit, entries))
-        future.add_done_callback(self._settle_tip)
+        writer = self._open_writer()
+        commit.entries = [*commit.entries, *(to_row(entry) for entry in entries)]
+        future = writer.submit(commit)
+        self._made.update({entry.id: entry for entry in entries})
+        self._handed_over.append(commit)
+        self._tip = self._moved(self._tip, commit)
+        future.add_done_callback(partial(self._take_back_refused, commit))
         if self.on_commit is not None:
             future.add_done_callback(self.on_commit(commit))
         return future
@@ -356,34 +363,48 @@ class Session:
             )
         return self._writer
 
-    def _complete(self, commit: Commit, entries: Sequence[Entry]) -> Commit:
-        commit.entries = [*commit.entries, *(to_row(entry) for entry in entries)]
+    def _moved(self, lane: Lane, commit: Commit) -> Lane:
+        """Where *commit* puts this lane, which stands at *lane* before."""
+        return next((new for new in reversed(commit.lanes) if new.name == self._lane), lane)
+
+    def _complete(self, commit: Commit) -> None:
+        """*commit* is the next to be written: add what depends on those before it, of which some
+        may have been refused."""
+        info = self._known.info
         if commit.usage and commit.usage_total is None:
-            total = self._pending_usage
+            total = info.usage
             for row in commit.usage:
                 total += row.usage
-            self._pending_usage = commit.usage_total = total
-        if self._known.info.preview is None and commit.preview is None:
-            commit.preview = _preview(entries)
-        self._made.update({entry.id: entry for entry in entries})
-        for lane in commit.lanes:
-            if lane.name == self._lane:
-                self._tip = lane
-        return commit
+            commit.usage_total = total
+        if info.preview is None and commit.preview is None:
+            commit.preview = _preview([self._entry(row) for row in commit.entries])
 
-    def _settle_tip(self, future: asyncio.Future[int]) -> None:
-        if future.cancelled() or future.exception() is not None:
-            self._made.clear()
-            self._tip = self.lane  # refused: what was handed over did not happen
+    def _entry(self, row: EntryRow) -> Entry:
+        return self._made.get(row.id) or row.entry()
+
+    def _take_back_refused(self, commit: Commit, future: asyncio.Future[int]) -> None:
+        if future.cancelled() or future.exception() is None:
+            return  # written, whether or not anybody waited for it
+        self._forget(commit)
+        self._tip = self.lane  # what it said did not happen; what came behind it may
+        for later in self._handed_over:
+            self._tip = self._moved(self._tip, later)
+
+    def _forget(self, commit: Commit) -> None:
+        """It is not waiting to be written any more."""
+        self._handed_over = [other for other in self._handed_over if other is not commit]
+        for row in commit.entries:
+            self._made.pop(row.id, None)
 
     def _apply(self, commit: Commit, head: int) -> None:
         """*commit* has been written: what is in memory says the same now."""
         leaf, moved = self.leaf_id, any(lane.name == self._lane for lane in commit.lanes)
         for row in commit.entries:
-            entry = self._made.pop(row.id, None) or row.entry()
+            entry = self._entry(row)
             if moved and entry.parent_id == leaf:
                 self._branch.grow(entry)
                 leaf = entry.id
+        self._forget(commit)
         self._known.apply(commit, head)
 
     async def _demand(self, entry_id: str) -> None:

@@ -32,12 +32,15 @@ class Writer:
         store: SessionStore,
         lease: Lease,
         seconds: float,
+        completed: Callable[[Commit], None],
         applied: Callable[[Commit, int], None],
     ) -> None:
-        """*applied* is called with each commit once it is written, before anybody hears of it."""
+        """*completed* is called with each commit just before it is written, when all before it are
+        settled; *applied* once it is written, before anybody hears of it."""
         self._store = store
         self._lease = lease
         self._seconds = seconds
+        self._completed = completed
         self._applied = applied
         self._queue: asyncio.Queue[tuple[Commit, asyncio.Future[int]] | None] = asyncio.Queue()
         self._closed = False
@@ -86,6 +89,7 @@ class Writer:
                 future.set_exception(self.failure)
                 continue
             try:
+                self._completed(commit)
                 head = await self._store.commit(self._lease, commit)
                 self._applied(commit, head)
             except _REFUSALS as refusal:
