@@ -99,12 +99,17 @@ def step_after(calls: list[Call], answer: ToolResultMessage) -> Reply:
     text, failed = answer.text, answer.is_error
     arguments = calls[-1].arguments or {}
     match calls[-1].name:
-        case "find" if not failed and PROGRAM in text and TEST in text:
-            return Reply("It is. Let me run its test.", calls=[RUN_TEST])
-        case "find":
+        case "find" if not failed:
+            missing = [path for path in FILES if path not in text.split()]
+            if not missing:
+                return Reply("It is. Let me run its test.", calls=[RUN_TEST])
+            if PROGRAM in missing:
+                said = "It is not, so I make one that has a fault."
+            else:
+                said = f"It is, but `{TEST}` is not, so I write that."
             return Reply(
-                "It is not, so I make one that has a fault.",
-                calls=[Call("write", {"path": p, "content": c}) for p, c in FILES.items()],
+                said,
+                calls=[Call("write", {"path": path, "content": FILES[path]}) for path in missing],
             )
         case "write" if not failed:
             return Reply("Now the test of it.", calls=[RUN_TEST])

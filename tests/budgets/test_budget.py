@@ -60,7 +60,7 @@ async def test_a_run_out_of_turns_ends_in_order_and_says_which_cap_it_was() -> N
     assert (result.stop_reason, result.stopped_by) == ("error", "error")
     assert result.error_message is not None
     assert "3 of 3 turns (max_turns)" in result.error_message
-    assert "raise max_turns" in result.error_message
+    assert "raise max_turns, for example to 10," in result.error_message
     assert len(vendor.asked) == 3
     check_events(events)
     check_idle(agent)

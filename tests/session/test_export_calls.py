@@ -99,7 +99,8 @@ async def test_the_work_of_real_tools_is_shown_as_what_it_was(tmp_path: Path) ->
     assert "task explore: Count 2 turns" in read.text
     assert "There is <strong>one</strong> file." in page
     assert "6 turns, 6 tool calls, 2 of them failed" in read.text
-    assert "```diff\n 1 one\n-2 two\n+2 2<b>\n 3 three\n```" in document
+    patch = "--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n one\n-two\n+2<b>\n three\n"
+    assert f"```diff\n{patch}```" in document, "as `patch` takes it"
     assert "```sh\necho said; exit 3\n```\n\n```\nsaid\n" in document
     assert "*What it answered:*\n\n> There is **one** file." in document
     assert '"oldText"' not in page + document
@@ -121,6 +122,27 @@ def test_the_diff_of_the_tool_comes_before_its_patch_and_before_the_arguments() 
     assert parts_of(patch) == [("diff", "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-b\n+c\n+d")]
     assert parts_of(neither) == [("diff", " a\n-b\n+c")]
     assert [call.notes for call in (own, patch, neither)] == [["+1 -1"], ["+2 -1"], ["+1 -1"]]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "bash was not run: the user said no. Do not try to get round this.",
+        "The call of 'bash' was not approved and not run.",
+    ],
+)
+def test_a_call_that_was_refused_is_declined_and_has_not_failed(said: str) -> None:
+    call = ToolCall("c", "bash", {"command": "make"})
+    refused = answer("c", "bash", said, is_error=True)
+    failed = answer("c", "bash", "No.", {"exitCode": 1}, is_error=True)
+
+    notes = shown_call(call, refused).notes
+    one = to_markdown(INFO, chain(asked(call), refused))
+    both = to_markdown(INFO, chain(asked(call), refused, asked(call), failed))
+
+    assert notes == ["declined"]
+    assert "- Work: 1 turn, 1 tool call, 1 of them declined\n" in one
+    assert "- Work: 2 turns, 2 tool calls, 1 of them failed, 1 declined\n" in both
 
 
 def test_an_edit_that_failed_says_why_before_what_it_wanted() -> None:

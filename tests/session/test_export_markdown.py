@@ -100,7 +100,6 @@ def test_a_document_reads_from_the_title_to_what_was_spent() -> None:
         "User (2025\\-11\\-02 09:30:00 UTC)".replace("\\", ""),
         "Assistant (2025-11-02 09:30:00 UTC)",
         "`read_file`",
-        "Assistant (2025-11-02 09:30:00 UTC)",
     ]
     assert "- Folder: `/srv/me/work`" in document
     assert "- Model: `anthropic/claude`" in document
@@ -111,6 +110,58 @@ def test_a_document_reads_from_the_title_to_what_was_spent() -> None:
     assert "```\nimport os\n```" in document
     assert "1,200 in, 34 out" in document
     assert "- Tokens: 1,200 in, 34 out; \\$0.5000\n" in document
+
+
+def test_the_turns_of_one_answer_stand_below_one_heading() -> None:
+    def turn(n: int) -> list[Any]:
+        called = ToolCall(f"c{n}", "ls", {})
+        return [
+            reply(TextContent(f"Turn {n}."), called, stop_reason="toolUse"),
+            ToolResultMessage(f"c{n}", "ls", [TextContent("x")], timestamp=TIME),
+        ]
+
+    entries = chain(user("a"), *turn(1), *turn(2), reply(TextContent("Done.")), user("b"), *turn(3))
+
+    plain = to_markdown(INFO, entries)
+    labelled = to_markdown(INFO, entries, labels={"e3": "here"})
+
+    kinds = [heading.split(" ")[0] for heading in headings(plain)[1:]]
+    assert kinds == ["User", "Assistant", "`ls`", "`ls`", "User", "Assistant", "`ls`"]
+    assert plain.index("Turn 1.") < plain.index("Turn 2.") < plain.index("Done.")
+    assert plain.count("*anthropic/claude*") == 4, "each turn tells its model"
+    assert "## Assistant (2025-11-02 09:30:00 UTC) — here\n" in labelled
+
+
+def test_what_cannot_be_markdown_is_not_escaped() -> None:
+    stopped = reply(stop_reason="aborted", error_message="Operation aborted: Enough. It ends:")
+    address = reply(stop_reason="error", error_message="see http://a.example: gone")
+
+    document = to_markdown(INFO, chain(stopped, address))
+
+    assert "**This reply was aborted: Enough. It ends:.**" in document
+    assert r"http\://a\.example: gone" in document
+
+
+def test_a_file_is_fenced_with_its_language() -> None:
+    calls = [
+        ToolCall("w", "write", {"path": "src/a.py", "content": "x = 1\n"}),
+        ToolCall("r", "read", {"path": "b.TOML"}),
+        ToolCall("n", "read", {"path": "Makefile"}),
+        ToolCall("f", "read", {"path": "gone.py"}),
+    ]
+    results = [
+        ToolResultMessage("w", "write", [TextContent("Written.")], timestamp=TIME),
+        ToolResultMessage("r", "read", [TextContent("y = 2")], timestamp=TIME),
+        ToolResultMessage("n", "read", [TextContent("all:")], timestamp=TIME),
+        ToolResultMessage("f", "read", [TextContent("No.")], is_error=True, timestamp=TIME),
+    ]
+
+    document = to_markdown(INFO, chain(reply(*calls), *results))
+
+    assert "```python\nx = 1\n```" in document
+    assert "```toml\ny = 2\n```" in document
+    assert "\n```\nall:\n```" in document
+    assert "\n```\nNo.\n```" in document
 
 
 def test_a_command_of_the_users_says_how_it_ended() -> None:

@@ -7,6 +7,7 @@ is in run_command.py, sessions/command.py and the others, imported when asked fo
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from ..errors import ConfigurationError, LoopwrightError, OperationOpen, Session
 from ..models import ThinkingLevel
 from ..permissions.policy import Mode as PermissionMode
 from .exit_codes import ExitCode
+from .meant_command import meant_command
 from .options import Caps, Mode, RunMode, RunOptions, SessionOptions
 from .sessions.app import sessions_app
 from .settings.app import add_setup_commands
@@ -41,10 +43,10 @@ missing, 4 the session cannot be used, 130 stopped by Ctrl-C.
 
 def run_command_line(arguments: Sequence[str]) -> ExitCode:
     """Do what *arguments* say. Lets BrokenPipeError and KeyboardInterrupt through."""
-    if (meant := _meant_command(arguments)) is not None:
+    if (meant := meant_command(arguments)) is not None:
         print_error(
             f"there is no command `{arguments[0]}`; did you mean `loopwright {meant}`?",
-            hint=f"as something to say: loopwright -- {' '.join(arguments)}",
+            hint=f"to say it to the model: loopwright -- {shlex.join(arguments)}",
         )
         return ExitCode.USAGE
     try:
@@ -67,34 +69,6 @@ def run_command_line(arguments: Sequence[str]) -> ExitCode:
         print_error(f"the output cannot be written: {error.strerror or error}")
         return ExitCode.FAILED
     return result if isinstance(result, ExitCode) else ExitCode.DONE
-
-
-_COMMANDS = (
-    "completion",
-    "config",
-    "demo",
-    "doctor",
-    "keys",
-    "models",
-    "sessions",
-    "trust",
-)
-
-
-def _meant_command(arguments: Sequence[str]) -> str | None:
-    """The command that was mistyped, if it was none that was typed, and nothing that anybody would
-    send to a model."""
-    if not arguments or arguments[0] in _COMMANDS:
-        return None
-    word, rest = arguments[0], list(arguments[1:])
-    if word == "session" and rest and rest[0] in set(sessions_app()):
-        return f"sessions {rest[0]}"
-    if rest and not rest[0].startswith("-"):  # several words are something to say
-        return None
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, _COMMANDS, n=1, cutoff=0.75)
-    return near[0] if near else None
 
 
 def _app() -> App:

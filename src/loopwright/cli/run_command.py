@@ -59,8 +59,6 @@ def run(options: RunOptions) -> ExitCode:
 
 def _converse(options: RunOptions) -> ExitCode:
     if os.environ.get("TERM", "dumb") in ("dumb", ""):  # it cannot move the cursor
-        if options.prompt.strip():
-            return _ask(options)
         from .conversation import converse
 
         return converse(options)

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
+from .line_breaks import hanging
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -106,6 +108,13 @@ class Output:
             return 80
         import shutil
 
+        asked = os.environ.get("COLUMNS", "")
+        if not (asked.isdecimal() and int(asked)):
+            try:  # the other stream may be a pipe
+                if columns := os.get_terminal_size(self._file.fileno()).columns:
+                    return columns
+            except (OSError, ValueError):
+                pass
         return shutil.get_terminal_size().columns
 
     def write(self, text: str, style: Style = "plain") -> None:
@@ -152,7 +161,8 @@ def _console(file: TextIO, *, styles: bool = True) -> Console:
 
 
 def print_error(message: str, *, hint: str | None = None) -> None:
-    """Say on standard error what went wrong, and what to do about it."""
+    """Say on standard error what went wrong, and what to do about it. On a terminal, lines are
+    broken between words."""
     _print_to_stderr("error: ", message, "bad")
     for line in (hint or "").splitlines():
         _print_to_stderr("hint: ", line, "quiet")
@@ -165,8 +175,11 @@ def print_note(message: str) -> None:
 
 def _print_to_stderr(label: str, message: str, style: Style) -> None:
     output = Output(sys.stderr)
+    text = visible(message).rstrip("\n")
+    if output.is_terminal:  # some terminals break a line that fills its last column
+        text = hanging(text, output.width - 1, label=len(label))
     try:
-        output.write_pieces([Piece(label, style), Piece(visible(message).rstrip("\n") + "\n")])
+        output.write_pieces([Piece(label, style), Piece(f"{text}\n")])
     except OSError:  # nobody reads what we have to say
         return
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import pytest
 from tests.cli.interactive.screen_scene import (
@@ -16,15 +18,21 @@ from tests.cli.interactive.screen_scene import (
     folder,
 )
 
-from loopwright.cli.interactive import permission_questions
-from loopwright.cli.interactive.proposed_change import change_lines
+from loopwright.cli.interactive import lone_keys, permission_questions
+from loopwright.cli.interactive.proposed_change import change_lines, lines_of
 from loopwright.cli.interactive.question import argument_lines, full_text, question_rows
+from loopwright.errors import ToolError
 from loopwright.messages import ToolResultMessage
 from loopwright.permissions import Decision, Question, parse_rule
 from loopwright.testing import Call, Reply, ScriptedModel
 from loopwright.tools import LocalWorkspace
 
+if TYPE_CHECKING:
+    from loopwright.cli.bench.workbench import Workbench
+
 __all__ = ["folder"]
+
+T = TypeVar("T")
 
 TOUCH = Call("bash", {"command": "touch made"})
 
@@ -329,22 +337,107 @@ async def test_an_edit_that_does_not_fit_is_asked_for_as_it_is(
     args = {"path": "a.txt", "edits": [{"oldText": "twice", "newText": "new"}]}
 
     assert await change_lines(LocalWorkspace(folder), "edit", args) is None
-    assert await change_lines(None, "edit", args) is None
+
+
+async def written_lines(folder: Path, path: str, content: str) -> list[str]:
+    args = {"path": path, "content": content}
+    lines = await change_lines(LocalWorkspace(folder), "write", args)
+    return [text for _, text in lines or []]
 
 
 async def test_a_file_is_written_anew_or_over_what_it_holds(folder: Path) -> None:
     (folder / "a.txt").write_text("one\ntwo\n")
-    workspace = LocalWorkspace(folder)
+    (folder / "link").symlink_to("a.txt")
+    (folder / "empty").touch()
 
     async def shown(path: str, content: str) -> list[str]:
-        lines = await change_lines(workspace, "write", {"path": path, "content": content})
-        return [text for _, text in lines or []]
+        return await written_lines(folder, path, content)
 
     assert await shown("b.txt", "x\n") == ["b.txt", "new file", "+ x"]
-    assert await shown("a.txt", "one\n2\n") == ["a.txt", "1   one", "2 - two", "2 + 2"]
-    assert await shown("a.txt", "one\ntwo\n") == ["a.txt", "nothing would change"]
+    diff = ["replaces a.txt (2 lines)", "1   one", "2 - two", "2 + 2"]
+    assert await shown("a.txt", "one\n2\n") == ["a.txt", *diff]
+    assert await shown("link", "one\n2\n") == ["link", *diff]
+    assert await shown("a.txt", "one\ntwo\n") == [
+        "a.txt",
+        "the file has this content already",
+    ]
+    assert await shown("empty", "x") == ["empty", "replaces empty (empty)", "1 + x"]
+    assert await shown("b\nnew file", "x") == ["b␊new file", "new file", "+ x"]
     assert await shown("../a.txt", "x") == []
-    assert await shown("a.txt", "x" * (2**20 + 1)) == []
+    assert await shown(".", "x") == []
+
+
+@pytest.mark.parametrize(
+    ("held", "content", "is_said"),
+    [
+        (b"\x89PNG\0\0", "x", "binary, 6 bytes"),
+        (b"a\n" * 2**20, "x", "2.0 MiB"),
+        (b"a\n", "x" * (2**20 + 1), "2 bytes"),
+    ],
+    ids=["binary", "a large one", "by a large one"],
+)
+async def test_that_a_file_is_replaced_is_said_where_it_cannot_be_compared(
+    folder: Path, held: bytes, content: str, is_said: str
+) -> None:
+    (folder / "a").write_bytes(held)
+
+    assert await written_lines(folder, "a", content) == [
+        "a",
+        f"replaces a ({is_said})",
+        f"+ {content}",
+    ]
+
+
+async def test_that_a_file_is_replaced_is_said_where_it_cannot_be_read(folder: Path) -> None:
+    class Sealed(LocalWorkspace):
+        async def read(self, path: str, reader: Callable[[BinaryIO], T]) -> T:
+            raise ToolError(f"{path} cannot be read")
+
+    (folder / "a").write_text("secret")
+    args = {"path": "a", "content": "x"}
+
+    lines = await change_lines(Sealed(folder), "write", args)
+
+    assert lines is not None
+    assert [text for _, text in lines] == [
+        "a",
+        "replaces a (6 bytes, cannot be shown)",
+        "+ x",
+    ]
+
+
+async def test_a_write_outside_of_the_workspace_shows_what_it_replaces(folder: Path) -> None:
+    outside = folder.parent / "outside.txt"
+    outside.write_text("mine\n")
+    call = Call("write", {"path": str(outside), "content": "yours\n"})
+    model = ScriptedModel([Reply("", calls=[call]), Reply("Done.")])
+
+    async with desk_with(model, folder, columns=300) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("write needs your word")
+        rows = desk.rows()
+        desk.type("n")
+        await desk.reads("Done.")
+
+    assert f"  replaces {outside} (1 line)" in rows
+    assert "  1 - mine" in rows
+    assert outside.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(("held", "is_said"), [("old\n", True), (None, False)])
+async def test_a_write_of_the_users_own_agent_shows_what_it_replaces(
+    folder: Path, held: str | None, is_said: bool
+) -> None:
+    if held is not None:
+        (folder / "a.txt").write_text(held)
+    bench = cast("Workbench", SimpleNamespace(workspace=None, folder=folder))
+    asked = question("write", {"path": "a.txt", "content": "new\n"})
+
+    lines = [text for _, text in await lines_of(bench, asked)]
+
+    replaced = ["a.txt", "replaces a.txt (1 line)", "1 - old", "1 + new"]
+    assert lines == (replaced if is_said else ["a.txt", "+ new"])
 
 
 # -- modes -------------------------------------------------------------------------------------
@@ -379,17 +472,59 @@ async def test_passing_through_a_mode_settles_nothing(
         await desk.idle()
         desk.type("go" + ENTER)
         await desk.sees("bash needs your word")
-        desk.type(SHIFT_TAB * 3)  # past yolo
-        await desk.sees("  read-only")
-        settled = [task for task in asyncio.all_tasks() if "_settle_by_mode" in repr(task)]
+        desk.type(SHIFT_TAB * 4)  # past yolo and read-only
+        settled: list[asyncio.Task[Any]] = []
+
+        def all_four() -> bool:
+            tasks = asyncio.all_tasks()
+            settled[:] = [task for task in tasks if "_settle_by_mode" in repr(task)]
+            return len(settled) == 4
+
+        await desk.until(all_four)
         await asyncio.wait(settled)
         modes.append(desk.live.permission_mode)
         still_asked = "bash needs your word" in desk.drawn()
         desk.type("n")
         await desk.reads("Done.")
 
-    assert len(settled) == 3
-    assert modes == ["read-only"]
+    assert modes == ["ask"]
+    assert still_asked
+    assert not (folder / "made").exists()
+
+
+async def test_a_mode_that_forbids_the_call_closes_the_question(folder: Path) -> None:
+    model = ScriptedModel([Reply("", calls=[TOUCH]), Reply("Done.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("bash needs your word")
+        desk.type(SHIFT_TAB * 3)
+        await desk.reads("Done.")
+
+        assert desk.live.permission_mode == "read-only"
+        assert "the mode is read-only now" in told(model)[0]
+    assert not (folder / "made").exists()
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.09], ids=["at once", "as people type"])
+async def test_a_word_begun_after_a_question_came_is_no_answer(folder: Path, pause: float) -> None:
+    model = ScriptedModel([Reply("", calls=[TOUCH]), Reply("Done.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.type("go" + ENTER)
+        await desk.sees("bash needs your word")
+        for letter in "any yes":
+            desk.type(letter)
+            await asyncio.sleep(pause)
+        await asyncio.sleep(lone_keys.WORD_SECONDS + lone_keys.ALONE_SECONDS)
+        still_asked = "bash needs your word" in desk.drawn()
+        desk.type("n")
+        await desk.reads("Done.")
+        typed = desk.input()
+
+    assert typed == "any yes"
     assert still_asked
     assert not (folder / "made").exists()
 
@@ -416,7 +551,10 @@ async def test_all_edits_are_no_answer_to_a_command(folder: Path) -> None:
         desk.type("go" + ENTER)
         await desk.sees("bash needs your word")
         seen = desk.drawn()
-        desk.type("sn")
+        desk.type("s")
+        await desk.until(lambda: desk.input() == "s")
+        await asyncio.sleep(lone_keys.WORD_SECONDS)
+        desk.type("n")
         await desk.reads("Done.")
 
         assert "all edits" not in seen

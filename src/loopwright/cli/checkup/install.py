@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import NamedTuple
 
 from ... import __version__
+from ..extras import install_command
 from .lines import Checked, Learned
 
 __all__ = ["check_packages", "check_python"]
@@ -68,7 +69,7 @@ def check_packages(_learned: Learned) -> Iterator[Checked]:
     absent = [extra for extra in extras if lacking[extra]]
     if absent:
         names = ", ".join(f"{extra} ({', '.join(lacking[extra])})" for extra in absent)
-        hint = f"what you want of them: pip install 'loopwright[{','.join(absent)}]'"
+        hint = f"what you want of them: {install_command(*absent)}"
         yield Checked("packages", "note", f"extras that are not: {names}", hint)
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+from ..extras import install_command
 from ..streams import Output
 from .lines import Checked, Learned
 
@@ -51,7 +52,7 @@ def check_tools(_learned: Learned) -> Iterator[Checked]:
             "tools",
             "note",
             "there is no pillow; images that are too large for a model are refused",
-            "pip install 'loopwright[images]'",
+            install_command("images"),
         )
 
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.application.run_in_terminal import in_terminal, run_in_terminal
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 
 from ... import RunResult, __version__
+from ...errors import LoopwrightError
 from ...events import AgentEvent
 from ..exit_codes import ExitCode
 from ..places import shown_path
@@ -88,6 +89,10 @@ class InteractiveScreen:
             changed=self.changed, focus=self._focus, typing_seconds=self._typing_seconds
         )
         self._questions: PermissionQuestions | None = None
+        self._runs_command = False
+        """A command of the user's is what goes on."""
+        self._editing: asyncio.Task[None] | None = None
+        """Another program has the terminal, to edit the input."""
         self._last_key = 0.0
         self._ctrl_c_at = 0.0
         self._busy = asyncio.Event()
@@ -98,6 +103,7 @@ class InteractiveScreen:
             activity=self.delivery.activity,
             asking=self.asking,
             working=lambda: self.delivery.working,
+            runs_command=lambda: self._runs_command,
             placeholder=self._placeholder,
             changed=self.changed,
         )
@@ -119,6 +125,8 @@ class InteractiveScreen:
     def _placeholder(self) -> str:
         if self.delivery.live is None:
             return "starting; what you type is kept"
+        if self._runs_command:
+            return "said when your command has ended; Esc stops it"
         return "steer it, or Esc to stop" if self.delivery.working else "ask something"
 
     def _arrange(self, size: Size) -> None:
@@ -186,10 +194,12 @@ class InteractiveScreen:
         self.changed()
 
     def command_begins(self, command: UserCommand) -> None:
+        self._runs_command = True
         self.transcript.command_begins(command)
         self.changed()
 
     def command_ends(self, ran: BashExecution | None) -> None:
+        self._runs_command = False
         self.transcript.command_ends(ran)
         self.changed()
 
@@ -222,7 +232,14 @@ class InteractiveScreen:
         return await self.asking.confirm(question)
 
     async def decide(self, question: Question) -> Answer | None:
-        return None if self._questions is None else await self._questions.decide(question)
+        if self._questions is None:
+            return None
+        activity = self.delivery.activity
+        activity.waits_for_word(question.tool_call_id, time.monotonic())
+        try:
+            return await self._questions.decide(question)
+        finally:
+            activity.has_word(question.tool_call_id, time.monotonic())
 
     async def ask(self, question: Question) -> Answer:
         """What the permission gate asks; it is closed when the run is stopped."""
@@ -273,6 +290,7 @@ class InteractiveScreen:
             self.asking,
             self.transcript,
             note=self.note,
+            typed=self.editor.type_ahead,
             mode_changed=self.meter_changed,
             spawn=self._spawn,
         )
@@ -293,6 +311,12 @@ class InteractiveScreen:
         size = self.app.output.get_size()
         live = self.transcript.live(size.columns, size.rows)
         return self._take(size.columns) + (f"{live}\n" if live else "")
+
+    def copy(self, text: str) -> None:
+        from .clipboard import copy_sequence
+
+        self.app.output.write_raw(copy_sequence(text))
+        self.app.output.flush()
 
     def set_theme(self, name: str) -> None:
         theme = theme_named(name)
@@ -366,6 +390,8 @@ class InteractiveScreen:
             self.delivery.interrupt()
 
     def ctrl_c(self) -> None:
+        if self._editing is not None:  # a signal, which was meant for the editor
+            return
         again = time.monotonic() - self._ctrl_c_at < LEAVE_SECONDS
         if self.asking.shown is not None:
             self.asking.shown.cancel()
@@ -380,8 +406,36 @@ class InteractiveScreen:
             self._layout.say_hint("Ctrl-C again leaves")
 
     def suspend(self) -> None:
+        if self._editing is not None:  # the editor was told to stop, and has the terminal
+            self._stop_process()
+            return
         self.app.wipe()
         run_in_terminal(self._stop_process)
+
+    def edit_elsewhere(self) -> None:
+        if self._editing is None:
+            self._editing = self._spawn(self._edit_elsewhere())
+
+    async def _edit_elsewhere(self) -> None:
+        from .external_editor import edited, editor_command
+
+        try:
+            command = editor_command()
+            self.editor.close_menu()
+            self.app.wipe()
+            async with in_terminal():
+                text = await edited(self.editor.text, command)
+            self.editor.text = text
+        except LoopwrightError as error:
+            self.error(error.message, error.hint)
+        finally:
+            self._editing = None
+            self.changed()
+
+    def stop_editing(self) -> None:
+        """Take the terminal back from an editor; what was written in it is lost."""
+        if self._editing is not None:
+            self._editing.cancel()
 
     def search_history(self) -> None:
         self.editor.search_history()

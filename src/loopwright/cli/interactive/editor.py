@@ -151,6 +151,10 @@ class Editor:
         else:
             self._set(self._pastes.folded(text))
 
+    def type_ahead(self, text: str) -> None:
+        """Add what was typed while something else had the keys."""
+        self.buffer.insert_text(text, fire_event=False)
+
     def take(self) -> str:
         """All of it, which goes into the history; the input is empty then."""
         text = self.text

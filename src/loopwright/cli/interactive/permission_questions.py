@@ -14,7 +14,7 @@ from ...loop.threads import run_in_thread
 from ...permissions.gate import Answer, Question
 from ...permissions.policy import MODES
 from .asking import Asking
-from .proposed_change import change_lines
+from .proposed_change import CHANGES_FILES, lines_of
 from .question import QuestionPanel
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ __all__ = ["PermissionQuestions"]
 MODE_STANDS_SECONDS = 0.6
 """Only a mode that stands so long settles a question: Shift+Tab passes `yolo` on its way."""
 
-CHANGES_FILES = ("edit", "write")
-
 
 class PermissionQuestions:
     """Those of one session."""
@@ -40,6 +38,7 @@ class PermissionQuestions:
         transcript: Transcript,
         *,
         note: Callable[[str], None],
+        typed: Callable[[str], None],
         mode_changed: Callable[[], None],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
@@ -47,6 +46,7 @@ class PermissionQuestions:
         self._asking = asking
         self._transcript = transcript
         self._note = note
+        self._typed = typed
         self._mode_changed = mode_changed
         self._spawn = spawn
         self._changes = 0
@@ -56,12 +56,12 @@ class PermissionQuestions:
         """The user's word. None: no, and stop the run. Being cancelled closes the question."""
 
         async def panel() -> QuestionPanel:
-            workspace = self._live.bench.workspace
             edits = question.tool_name in CHANGES_FILES and self._live.permission_mode == "ask"
             return QuestionPanel(
                 question,
                 show_all=self._note,
-                lines=await change_lines(workspace, question.tool_name, question.args),
+                typed=self._typed,
+                lines=await lines_of(self._live.bench, question),
                 allow_edits=(lambda: self._set_mode("auto-edit")) if edits else None,
             )
 
@@ -92,5 +92,9 @@ class PermissionQuestions:
         asked = panel.question
         decide = self._live.bench.policy.decide
         decision = await run_in_thread(decide, asked.tool_name, asked.args)
-        if decision.effect == "allow" and changes == self._changes:
+        if changes != self._changes:
+            return
+        if decision.effect == "allow":
             panel.allow()
+        elif decision.effect == "deny":
+            panel.refuse(f"the mode is {self._live.permission_mode} now")

@@ -17,6 +17,7 @@ from prompt_toolkit.application.current import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Window
 from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.layout.dimension import Dimension
@@ -25,6 +26,7 @@ from prompt_toolkit.utils import get_cwidth
 from ...permissions.gate import AllowAlways, AllowOnce, Answer, Deny, Question
 from ..streams import visible
 from .footer import Fragments, cut
+from .lone_keys import LoneKeys
 from .one_line import one_line
 from .panels import settle, text_control
 from .shown_input import ShownInput
@@ -32,7 +34,15 @@ from .shown_input import ShownInput
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
-__all__ = ["Lines", "QuestionPanel", "argument_lines", "full_text", "question_rows"]
+__all__ = [
+    "Lines",
+    "QuestionPanel",
+    "argument_lines",
+    "full_text",
+    "plain_rows",
+    "question_rows",
+    "rule_text",
+]
 
 Lines = list[tuple[str, str]]
 """Whole lines, each with its style."""
@@ -49,10 +59,12 @@ class QuestionPanel:
         question: Question,
         *,
         show_all: Callable[[str], None],
+        typed: Callable[[str], None],
         lines: Lines | None = None,
         allow_edits: Callable[[], object] | None = None,
     ) -> None:
-        """*show_all* is given the whole text when it is asked for. *lines* are what would be done,
+        """*show_all* is given the whole text when it is asked for, *typed* what is no answer but the
+        beginning of something the user wants to say. *lines* are what would be done,
         where that says more than the arguments; *allow_edits* lets all edits pass from now on, if
         that is a choice. To be made in an event loop."""
         self.done: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
@@ -63,6 +75,7 @@ class QuestionPanel:
         """The keys write a reason."""
         self._reason = Buffer(name="reason", multiline=False)
         keys = KeyBindings()
+        lone = LoneKeys(typed)
 
         def on(*names: str) -> Callable[[Callable[[], object]], None]:
             def bind(action: Callable[[], object]) -> None:
@@ -70,19 +83,32 @@ class QuestionPanel:
                     # Eager: in vi some are the beginning of something longer.
                     @keys.add(name, eager=True)
                     def _(event: KeyPressEvent) -> None:
-                        action()
+                        lone.press(event.data, action)
 
             return bind
+
+        @keys.add(Keys.Any)
+        def _(event: KeyPressEvent) -> None:
+            if event.data.isprintable():
+                lone.press(event.data)
 
         on("y", "Y")(lambda: settle(self.done, AllowOnce()))
         on("n", "N")(lambda: settle(self.done, Deny()))
         on("v", "V")(lambda: show_all(full_text(question, self._lines)))
-        on("e", "E")(self._say_why)
-        on("escape")(self.cancel)
         if question.rule is not None:
             on("a", "A")(lambda: settle(self.done, AllowAlways()))
         if allow_edits is not None:
             on("s", "S")(self._allow_all_edits)
+
+        @keys.add("e", eager=True)
+        @keys.add("E", eager=True)
+        def _(event: KeyPressEvent) -> None:
+            # What follows is the reason, which does no harm if it was to be something else.
+            lone.press(event.data, self._say_why, at_once=True)
+
+        @keys.add("escape", eager=True)
+        def _(event: KeyPressEvent) -> None:
+            self.cancel()
 
         reason_keys = KeyBindings()
 
@@ -124,6 +150,10 @@ class QuestionPanel:
     def allow(self) -> None:
         """Something else has allowed the call."""
         settle(self.done, AllowOnce())
+
+    def refuse(self, reason: str) -> None:
+        """Something else has refused the call."""
+        settle(self.done, Deny(reason, by_user=False))
 
     def _allow_all_edits(self) -> None:
         if self._allow_edits is not None and not self.done.done():
@@ -177,6 +207,22 @@ def question_rows(
     return rows + answers
 
 
+def plain_rows(lines: Lines, columns: int, rows: int) -> list[str]:
+    """*lines* in at most *rows* rows, for a terminal that can only show text."""
+    bounded = _bounded(lines, max(10, columns - 3), rows)
+    return ["".join(piece[1] for piece in row) for row in bounded]
+
+
+def rule_text(question: Question) -> str:
+    """What "always" would allow, as one line; empty if that is no choice."""
+    rule = question.rule
+    if rule is None:
+        return ""
+    text = str(rule)
+    exact = question.tool_name == "bash" and rule.pattern == question.args.get("command")
+    return "this very command" if exact and len(text) > 40 else one_line(text)
+
+
 def _answers(
     question: Question, width: int, rule_columns: int, *, saying_why: bool, edits: bool
 ) -> list[Fragments]:
@@ -187,7 +233,7 @@ def _answers(
     if edits:
         choices.insert(1, ("s", "all edits from now on (auto-edit)"))
     if question.rule is not None:
-        choices.insert(1, ("a", cut(f"always {_rule_text(question)}", rule_columns)))
+        choices.insert(1, ("a", cut(f"always {rule_text(question)}", rule_columns)))
     rows: list[Fragments] = []
     taken = 0
     for key, meaning in choices:
@@ -204,15 +250,6 @@ def _answers(
             rows.append([("", f"  {part}")])
             taken = width
     return rows
-
-
-def _rule_text(question: Question) -> str:
-    rule = question.rule
-    if rule is None:
-        return ""
-    text = str(rule)
-    exact = question.tool_name == "bash" and rule.pattern == question.args.get("command")
-    return "this very command" if exact and len(text) > 40 else one_line(text)
 
 
 def argument_lines(tool_name: str, args: Mapping[str, Any]) -> Lines:

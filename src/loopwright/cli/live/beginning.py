@@ -1,7 +1,7 @@
 """The time between being asked for something and beginning with it, in which it can be called off.
 
-A model of this machine may have to be started, or fetched; files are read, a session is opened. A
-harness knows nothing of the run yet and can stop nothing.
+A model of this machine may have to be started, or fetched; files are read. A harness knows nothing of
+the run yet and can stop nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ class Beginning:
     """Used once, on one event loop."""
 
     def __init__(self) -> None:
-        self._stopped = False
+        self.stopped = False
+        """It was called off."""
         self._task: asyncio.Task[object] | None = None
 
     def stop(self) -> None:
         """Call it off. May come at any time, and more than once."""
-        self._stopped = True
+        self.stopped = True
         if self._task is not None:
             self._task.cancel()
 
@@ -35,7 +36,7 @@ class Beginning:
             return await begin()
 
         self._task = task = asyncio.create_task(run())
-        if self._stopped:
+        if self.stopped:
             task.cancel()
         try:
             result = await task
@@ -44,4 +45,4 @@ class Beginning:
             if current is not None and current.cancelling():
                 raise  # it was the caller who was cancelled
             return None
-        return None if self._stopped else result
+        return None if self.stopped else result

@@ -207,11 +207,12 @@ class HeldSession:
         """Give the session a name, or take it away. Raises `SessionExists` if it is another
         session's id."""
         await self.check_name(name, self._place.id)
-        async with self.held_if_there() as harness:
-            if harness is None:
+        async with self._changing:  # a new one that is being made has taken its name already
+            if self._place.id is None:
                 self._place = self._place._replace(name=name)
-            else:
-                await harness.session.set_name(name)
+                return
+        async with self.held() as harness:
+            await harness.session.set_name(name)
 
     async def check_name(self, name: str | None, session_id: str | None) -> None:
         """Raises `SessionExists` if *name* is the id of another session than *session_id*."""

@@ -10,10 +10,10 @@ Not here: what the agent is made of (bench/workbench.py), who may write to the s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ... import AbortSignal, Agent, RunResult
 from ...errors import AgentBusy, LoopwrightError, SessionError
@@ -36,13 +36,10 @@ from .meter import Meter, meter_of
 
 if TYPE_CHECKING:
     from ...extensions import Command
-    from ...harness.harness import Harness
     from ...session.formats.pi_messages import BashExecution
     from ...session.outline import OutlineNode
     from ...session.session import Session
     from .user_command import UserCommand
-
-T = TypeVar("T")
 
 __all__ = ["LiveSession"]
 
@@ -183,17 +180,20 @@ class LiveSession:
         result. *accepted* is called when the session is open and nothing was refused."""
         async with self._work(), AsyncExitStack() as stack:
 
-            async def begin() -> tuple[Harness[str], str, list[ImageContent]]:
+            async def begin() -> tuple[str, list[ImageContent]]:
                 said, more = await self.bench.expand(text) if expand else (text, [])
                 await self.bench.bring_up()
-                harness = await stack.enter_async_context(self._held.held())
-                check_tools(harness, self.agent)
-                return harness, said, [*images, *more]
+                return said, [*images, *more]
 
-            begun = await self._unless_stopped(begin)
-            if begun is None:
-                return RunResult([], "aborted", "abort")
-            harness, said, pictures = begun
+            with self._begins() as beginning:
+                begun = await beginning.unless_stopped(begin)
+                if begun is None:
+                    return RunResult([], "aborted", "abort")
+                harness = await stack.enter_async_context(self._held.held())
+                if beginning.stopped:
+                    return RunResult([], "aborted", "abort")
+                check_tools(harness, self.agent)
+            said, pictures = begun
             if accepted is not None:
                 accepted()
             return await harness.prompt(said, pictures, request_id=request_id)
@@ -202,19 +202,16 @@ class LiveSession:
         """Drive what is unfinished; None if nothing is. Raises `OperationOpen` if it needs tools
         that are not here, or waits for an approval."""
         async with self._work(), AsyncExitStack() as stack:
-
-            async def begin() -> Harness[str] | None:
+            with self._begins() as beginning:
                 held = self._held.held_if_there()
                 harness = await stack.enter_async_context(held)
-                if harness is not None and harness.open_operation is not None:
+                if harness is None or beginning.stopped:
+                    return None
+                if harness.open_operation is not None:
                     check_tools(harness, self.agent)
-                    await self.bench.bring_up()
-                return harness
-
-            beginning = await self._unless_stopped(begin)
-            if beginning is None:
-                return None
-            return await beginning.resume()
+                    if not await self._brought_up(beginning):
+                        return None
+            return await harness.resume()
 
     def user_command(self, command: str, *, told: bool = True) -> UserCommand:
         """A command line of the user's, for `run_command`. Not *told*, no model is shown it."""
@@ -323,8 +320,11 @@ class LiveSession:
     async def compact(self, instructions: str | None = None) -> CompactionEntry | None:
         """`Harness.compact`. None as well if it was aborted before it began."""
         async with self._work(), self._held.held_if_there() as harness:
-            if harness is None or not await self._brought_up():
+            if harness is None:
                 return None
+            with self._begins() as beginning:
+                if not await self._brought_up(beginning):
+                    return None
             return await harness.compact(instructions)
 
     async def outline(self) -> list[OutlineNode]:
@@ -341,8 +341,10 @@ class LiveSession:
         """Go on from another entry of the session."""
         self._held.existing()
         async with self._work(), self._held.held() as harness:
-            if summarize and not await self._brought_up():
-                return
+            if summarize:
+                with self._begins() as beginning:
+                    if not await self._brought_up(beginning):
+                        return
             await harness.navigate(entry_id, summarize=summarize)
 
     async def fork(self, entry_id: str | None = None, *, name: str | None = None) -> SessionInfo:
@@ -434,20 +436,22 @@ class LiveSession:
         finally:
             self._working = False
 
-    async def _unless_stopped(self, begin: Callable[[], Awaitable[T]]) -> T | None:
-        """What *begin* gives; None if the work was aborted meanwhile."""
+    @contextmanager
+    def _begins(self) -> Generator[Beginning]:
+        """Until the harness begins, the work can be aborted here. The session is never held in what
+        is cancelled: a claim that is called off half-way would lock everybody out."""
         self._beginning = Beginning()
         try:
-            return await self._beginning.unless_stopped(begin)
+            yield self._beginning
         finally:
             self._beginning = None
 
-    async def _brought_up(self) -> bool:
+    async def _brought_up(self, beginning: Beginning) -> bool:
         async def bring_up() -> bool:
             await self.bench.bring_up()
             return True
 
-        return await self._unless_stopped(bring_up) or False
+        return await beginning.unless_stopped(bring_up) or False
 
     async def _message(self, text: str, images: Sequence[ImageContent]) -> UserMessage:
         said, more = await self.bench.expand(text)

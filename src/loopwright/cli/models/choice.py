@@ -9,23 +9,11 @@ from typing import NamedTuple
 from ...errors import ConfigurationError, MissingExtra, MissingKey, ModelNotFound
 from ...models import Model, Models, Provider, ThinkingLevel
 from ...models.auth import key_status
+from ..extras import install_command
 from ..places import MODEL_VARIABLE
+from .usable import missing_package
 
 __all__ = ["Chosen", "choose_model"]
-
-_SDKS = {
-    "anthropic-messages": ("anthropic", "anthropic"),
-    "bedrock-converse": ("botocore", "bedrock"),
-    "google-gemini": ("httpx2", "google"),
-    "mistral": ("openai", "openai"),
-    "openai-chat": ("openai", "openai"),
-    "openai-responses": ("openai", "openai"),
-}
-"""What a wire imports when it is first used -> the package, and the extra that brings it."""
-
-
-_EXAMPLES = ("anthropic", "google", "openai")
-"""Vendors that are named where none has a key: a list of all would help nobody."""
 
 
 class Chosen(NamedTuple):
@@ -50,7 +38,7 @@ def choose_model(
     """
     reference = option or environment or default
     if reference is None:
-        raise _nothing_chosen(models, user_file)
+        raise _nothing_chosen(models)
     try:
         model, level = models.resolve_with_level(reference)
     except ModelNotFound as error:
@@ -80,27 +68,19 @@ def choose_model(
     return Chosen(model, level)
 
 
-def _nothing_chosen(models: Models, user_file: Path) -> ConfigurationError:
-    lines = [
-        f"say `--model PROVIDER/MODEL`, or set {MODEL_VARIABLE} for all runs",
-        _local_hint(),
-    ]
+def _nothing_chosen(models: Models) -> ConfigurationError:
     known = [p for p in map(models.get_provider, models.provider_ids()) if p is not None and p.env]
     statuses = {provider.id: key_status(provider) for provider in known}
     with_key = [p for p in known if statuses[p.id].present and statuses[p.id].source]
-    lines += [
-        f"there is a key for {provider.display_name}: `--model {provider.id}/...` works"
-        for provider in with_key
-    ]
-    lines += [
-        f"for {provider.display_name}, `loopwright keys set {provider.id}` or set "
-        f"{_variables(provider)}, and say `--model {provider.id}/...`"
-        for provider in known
-        if not with_key and provider.id in _EXAMPLES
-    ]
-    lines.append(f"`loopwright models` lists the models of {len(known)} vendors")
-    lines.append(f"servers of your own go into {_short(user_file)}")
-    return ConfigurationError("no model was chosen", hint="\n".join(lines))
+    say = f"say `--model PROVIDER/MODEL`, or set {MODEL_VARIABLE}; `loopwright models` lists them"
+    if with_key:
+        each = ", ".join(f"{p.display_name} (`--model {p.id}/...`)" for p in with_key)
+        keys = f"there is a key for {each}"
+    else:
+        keys = (
+            "`loopwright keys set anthropic` keeps a key; so it does for openai, google and others"
+        )
+    return ConfigurationError("no model was chosen", hint=f"{say}\n{keys}\n{_local_hint()}")
 
 
 def _short(file: Path) -> str:
@@ -116,20 +96,20 @@ def _local_hint() -> str:
     works = "`--model local` runs a small model on this machine, without any key"
     if find_spec("xllamacpp") is not None:
         return works
-    return f"{works}, after: pip install 'loopwright[local]'"
+    return f"{works}, after: {install_command('local')}"
 
 
 def _demand_packages(provider: Provider, model: Model) -> None:
     if provider.ready is not None and not provider.ready():
         raise MissingExtra(
             f"{provider.display_name} needs packages that are not installed",
-            hint=f"pip install 'loopwright[{provider.id}]'",
+            hint=install_command(provider.id),
         )
-    if provider.stream is None and model.api in _SDKS:
-        package, extra = _SDKS[model.api]
-        if find_spec(package) is None:
-            raise MissingExtra(
-                f"{provider.display_name} is asked through the package {package}, which is not "
-                "installed",
-                hint=f"pip install 'loopwright[{extra}]'",
-            )
+    missing = missing_package(provider, model.api)
+    if missing is not None:
+        package, extra = missing
+        raise MissingExtra(
+            f"{provider.display_name} is asked through the package {package}, which is not "
+            "installed",
+            hint=install_command(extra),
+        )

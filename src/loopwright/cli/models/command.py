@@ -14,12 +14,13 @@ import msgspec
 
 from ...messages import Cost
 from ...models import Model, Models, Provider
-from ...models.auth import KeyStatus, key_status
+from ...models.auth import KeyStatus
 from ..exit_codes import ExitCode
 from ..options import Mode
 from ..streams import Output, Piece, print_error, print_note
 from ..table import Column, table_lines
 from .known import known_models
+from .usable import key_of
 
 __all__ = ["list_models", "list_providers"]
 
@@ -92,7 +93,7 @@ def list_providers(search: str, mode: Mode) -> ExitCode:
 def _vendors(models: Models) -> list[Vendor]:
     """Those that can be asked now in front, then makers of models, then those who host them."""
     known = [provider for id in models.provider_ids() if (provider := models.get_provider(id))]
-    vendors = [Vendor(provider, _key(provider)) for provider in known]
+    vendors = [Vendor(provider, key_of(provider)) for provider in known]
     return sorted(
         vendors,
         key=lambda vendor: (
@@ -103,16 +104,10 @@ def _vendors(models: Models) -> list[Vendor]:
     )
 
 
-def _key(provider: Provider) -> KeyStatus:
-    status = key_status(provider)
-    if provider.ready is not None and not provider.ready():
-        return KeyStatus(False, f"pip install 'loopwright[{provider.id}]'")
-    return status
-
-
 def _entries(vendor: Vendor, words: Iterable[str]) -> list[Entry]:
     provider = vendor.provider
-    found = [Entry(model, vendor) for model in provider.known_models()]
+    by_wire = {api: Vendor(provider, key_of(provider, api)) for api in provider.apis}
+    found = [Entry(model, by_wire.get(model.api, vendor)) for model in provider.known_models()]
     if not found and words and provider.any_model:
         return [Entry(Model(provider.id, ANY, provider.api, input=()), vendor)]
     return found

@@ -1,8 +1,9 @@
 """The loop of the rpc mode: commands come in, one session is driven, everything is told.
 
-Commands are taken in order. Those that take long (a run, a summary, another session) are worked on
-beside the others, one at a time; a second one is refused as `busy`. When the input ends, or a signal
-comes, what is going on is aborted and the session closed.
+Commands are taken in order. Those that take long (a run, a summary) are worked on beside the others,
+one at a time; a second one is refused as `busy`. What stands behind a change of session waits for it,
+so that it is done in the session it was meant for. When the input ends, or a signal comes, what is
+going on is aborted and the session closed.
 
 Not here: what a command does (answers.py), where the lines come from and go to (server.py).
 """
@@ -55,7 +56,7 @@ __all__ = ["PATIENCE_SECONDS", "PROGRAM", "Dialogue"]
 PATIENCE_SECONDS = 2.0
 """How long, at the end, a client may read nothing before it is given up."""
 PATIENT_ROUNDS = 2
-"""So many times an abort is given the time to work before what is left is cancelled."""
+"""So many times an abort is given that time to work before what is left is cancelled."""
 
 ENDED = "the input ended"
 ASKED = "the client asked for the end"
@@ -82,6 +83,10 @@ class Dialogue:
         self._alone: _Alone | None = None
         self._unanswered: _Run | None = None
         """A run that was asked for and has shown no sign of life yet."""
+        self._kept = False
+        """Nothing can take what it says out of the session any more."""
+        self._in_the_way = False
+        """An earlier process left something unfinished, for which it will be refused."""
         self._abort_at_start: tuple[str | None] | None = None
         """The reason for which it is to be aborted as soon as that is possible."""
         self._work: set[asyncio.Task[None]] = set()
@@ -156,7 +161,11 @@ class Dialogue:
 
     async def _take(self, command: Command) -> None:
         match command:
-            case Prompt() | Resume() | Compact() | Navigate() | Fork() | Open() | New():
+            case Fork() | Open() | New() | Navigate(summarize=False):
+                changing = await self._begin(command)
+                if changing is not None:
+                    await asyncio.wait([changing])  # whoever stops reading does not stop it
+            case Prompt() | Resume() | Compact() | Navigate():
                 await self._begin(command)
             case RunCommand():
                 self._start(self._respond(command, run_command(command, self._live, self._writer)))
@@ -171,6 +180,9 @@ class Dialogue:
     async def _respond(self, command: Command, doing: Awaitable[Data]) -> None:
         try:
             data = await doing
+        except asyncio.CancelledError:
+            self._writer.put(self._given_up(command))
+            raise
         except Exception as error:  # noqa: BLE001 - told to the client, whatever it is
             line = failure(command.id, name_of(command), self._fault(error))
         else:
@@ -193,7 +205,8 @@ class Dialogue:
 
     # -- work ----------------------------------------------------------------------------------
 
-    async def _begin(self, command: _Alone) -> None:
+    async def _begin(self, command: _Alone) -> asyncio.Task[None] | None:
+        """The work on *command*; None if it was refused."""
         going_on = self._alone
         if going_on is not None or self._live.working:
             what = "a run" if going_on is None else name_of(going_on)
@@ -203,18 +216,20 @@ class Dialogue:
                 "wait for its end, or abort it; steer and follow_up say something during a run",
             )
             await self._writer.write(failure(command.id, name_of(command), fault_of(refused)))
-            return
+            return None
         self._alone = command
+        self._in_the_way = self._live.unfinished is not None and not isinstance(command, Resume)
         if isinstance(command, Prompt | Resume):
             self._unanswered = command
-            self._start(self._run(command))
-        else:
-            self._start(self._do_alone(command))
+            self._kept = False
+            return self._start(self._run(command))
+        return self._start(self._do_alone(command))
 
-    def _start(self, doing: Coroutine[Any, Any, None]) -> None:
+    def _start(self, doing: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._group.create_task(doing)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
+        return task
 
     async def _do_alone(self, command: Compact | Navigate | Fork | Open | New) -> None:
         async def done() -> Data:
@@ -234,13 +249,17 @@ class Dialogue:
             else:
                 images = images_of(command.images)
                 result = await self._live.prompt(
-                    command.text, images, request_id=command.request_id
+                    command.text, images, request_id=command.request_id, accepted=self._keep
                 )
+        except asyncio.CancelledError:
+            self._writer.put(self._given_up(command))
+            raise
         except Exception as error:  # noqa: BLE001 - told to the client, whatever it is
             fault = self._fault(error)
         refused = self._unanswered is not None and (fault is not None or result is None)
         if self._unanswered is not None and not refused:
-            self._accept(command)  # it ended without any event: nothing had to be done any more
+            # It ended without any event: nothing had to be done any more, or it never began.
+            self._accept(command, started=self._kept or isinstance(command, Resume))
         self._alone = self._unanswered = self._abort_at_start = None
         session_id = place_of(self._live).session_id
         self._tell_session()
@@ -258,17 +277,20 @@ class Dialogue:
             self._accept(self._unanswered)
         return self._writer.put(json_line(event))
 
-    def _accept(self, command: _Run) -> None:
+    def _keep(self) -> None:
+        self._kept = True
+
+    def _accept(self, command: _Run, *, started: bool = True) -> None:
         self._unanswered = None
         self._tell_session()
-        self._writer.put(success(command, Started(True, place_of(self._live).session_id)))
+        self._writer.put(success(command, Started(started, place_of(self._live).session_id)))
         if self._abort_at_start is not None:
             self._start(self._abort_late(*self._abort_at_start))
 
     async def _abort_late(self, reason: str | None) -> None:
         try:
             await self._live.abort(reason)
-        except LoopwrightError as error:
+        except (LoopwrightError, OSError) as error:
             _log.warning("the abort was not written down: %s", error)
 
     # -- the end -------------------------------------------------------------------------------
@@ -290,19 +312,37 @@ class Dialogue:
         """Abort what is going on and wait for it. A client that reads nothing is given up, and so
         is foreign code that does not end."""
         self._questions.deny_all(self._reason, for_good=True)
+        await asyncio.sleep(0)  # what was taken last begins, or it could not be told to stop
         rounds = 0
-        while self._work:
-            rounds += 1
-            if rounds > PATIENT_ROUNDS:
-                for task in self._work:
+        while work := set(self._work):
+            if rounds >= PATIENT_ROUNDS:
+                for task in work:
                     task.cancel()
-            if self._unanswered is not None:
-                self._abort_at_start = (self._reason,)
-            await self._abort_late(self._reason)
+            if self._must_be_stopped():
+                if self._unanswered is not None:
+                    self._abort_at_start = (self._reason,)
+                await self._abort_late(self._reason)
             written = self._writer.written
-            await asyncio.wait(set(self._work), timeout=PATIENCE_SECONDS)
-            if self._work and self._writer.written == written and not self._writer.idle:
-                self._writer.give_up()
+            _, pending = await asyncio.wait(work, timeout=PATIENCE_SECONDS)
+            if pending:
+                rounds += 1
+                if self._writer.written == written and not self._writer.idle:
+                    self._writer.give_up()
+
+    def _must_be_stopped(self) -> bool:
+        """Something is going on that would not end soon by itself. An abort of anything else would
+        be one of what an earlier process left unfinished, and nobody has asked for that."""
+        alone = self._alone
+        in_vain = alone is not None and self._in_the_way
+        return self._live.working and not in_vain and not isinstance(alone, Fork | Open | New)
+
+    def _given_up(self, command: Command) -> bytes:
+        """The last line about a command that did not end when it was told to."""
+        if isinstance(command, Prompt | Resume) and self._unanswered is None:
+            stopped = RunResult[str]([], "aborted", "abort")
+            return to_line(_run_end(command, place_of(self._live).session_id, stopped, None))
+        error = LineRefused("refused", f"{name_of(command)} was given up: {self._reason}")
+        return failure(command.id, name_of(command), fault_of(error))
 
     # -- telling -------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class UnfinishedWork(_Data):
 
 
 class Started(_Data):
-    """Whether a run was begun; if so, `run_end` will come."""
+    """Whether a run was begun. `run_end` will come then, and behind a prompt in any case."""
 
     started: bool
     session_id: str | None

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["search"]
 
+TITLE_CELLS = 60
+"""Of how a session is called, in a pipe."""
+
 
 def search(text: str, *, every: bool, limit: int, mode: Mode) -> ExitCode:
     """Print where *text* was said. FAILED if that is nowhere, as grep has it."""
@@ -58,13 +61,14 @@ async def _search(text: str, every: bool, limit: int, mode: Mode) -> ExitCode:
 
 
 def _found(hit: SearchHit, short: str, output: Output) -> list[Piece]:
-    """A place: of which session, when and by whom, then the words. A terminal is shown how the
-    session is called; a pipe has lines that stay the same tomorrow."""
+    """A place: in which session, when and by whom, then the words. A pipe has lines that stay the
+    same tomorrow."""
     if output.is_terminal:
         head = f"{short}  {age_text(hit.timestamp)}  {hit.kind}  "
-        title = session_title(hit.session, max(20, output.width - len(head)))
+        room = max(20, output.width - len(head))
     else:
-        head, title = f"{hit.session.id}  {local_time(hit.timestamp)}  {hit.kind}", ""
+        head, room = f"{hit.session.id}  {local_time(hit.timestamp)}  {hit.kind}  ", TITLE_CELLS
+    title = session_title(hit.session, room)
     return [
         Piece(f"{head}{title}\n", "quiet"),
         Piece(f"  {hit.excerpt[: hit.start]}"),

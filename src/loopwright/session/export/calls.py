@@ -17,8 +17,9 @@ import msgspec
 from ...messages import AssistantMessage, ImageContent, ToolCall, ToolResultMessage
 from ...records import to_jsonable
 from ..entries import Entry, MessageEntry
-from .edits import diff_of_texts, made_diff, replacements
-from .wording import counted, lines_in, pieces, seconds_text, tokens_text
+from .edits import diff_of_texts, made_diff, made_patch, replacements
+from .languages import language_of
+from .wording import counted, lines_in, pieces, seconds_text, tokens_text, was_declined
 
 __all__ = ["OUTPUT_LINES", "Calls", "Part", "ShownCall", "json_text", "shown_call"]
 
@@ -40,6 +41,10 @@ class Part(NamedTuple):
     open_lines: int = 0
     """Up to so many lines need no unfolding."""
     image: ImageContent | None = None
+    patch: str | None = None
+    """The same diff as programs take it, if the tool made one."""
+    language: str = ""
+    """What a text is written in, for a fence; empty if that is not known."""
 
 
 class ShownCall(NamedTuple):
@@ -106,7 +111,7 @@ def shown_call(call: ToolCall | None, result: ToolResultMessage | None) -> Shown
     else:
         parts += said
     if result.is_error:
-        notes.insert(0, _how_it_failed(result.details))
+        notes.insert(0, _how_it_failed(result))
     seconds = _number(_mapping(result.details).get("seconds"))
     if seconds is not None and seconds >= 0.1:
         notes.append(seconds_text(seconds))
@@ -132,12 +137,16 @@ def _said(result: ToolResultMessage, known: _Known) -> list[Part]:
         if piece.image is not None:
             parts.append(Part("image", "", "Image", image=piece.image))
         elif not told:
-            parts.append(Part(kind, piece.text, known.result_title, open_lines))
+            language = "" if result.is_error else known.result_language
+            part = Part(kind, piece.text, known.result_title, open_lines, language=language)
+            parts.append(part)
     return parts
 
 
-def _how_it_failed(details: Any) -> str:
-    told = _mapping(details)
+def _how_it_failed(result: ToolResultMessage) -> str:
+    if was_declined(result):
+        return "declined"
+    told = _mapping(result.details)
     code = told.get("exitCode")
     if isinstance(code, int):
         return f"failed, exit code {code}"
@@ -160,6 +169,7 @@ class _Known(NamedTuple):
     result_title: str = "Result"
     result_lines: int = 0
     result_kind: Literal["text", "prose"] = "text"
+    result_language: str = ""
     changes: bool = False
     """It shows what was to be changed; a result of one line that is no failure says no more."""
 
@@ -189,7 +199,7 @@ def _known(name: str, arguments: Mapping[str, Any], result: ToolResultMessage | 
             return _task(arguments, details)
         case _:
             diff = made_diff(details)
-            parts = [] if diff is None else [_diff(diff)]
+            parts = [] if diff is None else [_diff(diff, details)]
             return _Known("", [], parts, arguments)
 
 
@@ -207,11 +217,12 @@ def _edit(arguments: Mapping[str, Any], details: Mapping[str, Any]) -> _Known:
         notes.append("matched inexactly")
     rest = _rest(arguments, "path", "oldText", "newText") if asked else arguments
     rest = {key: value for key, value in rest.items() if key != "edits" or not asked}
-    return _Known(path, notes, [_diff(diff)], rest, changes=True)
+    return _Known(path, notes, [_diff(diff, details)], rest, changes=True)
 
 
-def _diff(diff: str) -> Part:
-    return Part("diff", diff, f"Diff, {counted(lines_in(diff), 'line')}", DIFF_LINES)
+def _diff(diff: str, details: Mapping[str, Any]) -> Part:
+    title = f"Diff, {counted(lines_in(diff), 'line')}"
+    return Part("diff", diff, title, DIFF_LINES, patch=made_patch(details))
 
 
 def _write(arguments: Mapping[str, Any], details: Mapping[str, Any]) -> _Known:
@@ -223,9 +234,10 @@ def _write(arguments: Mapping[str, Any], details: Mapping[str, Any]) -> _Known:
     created = details.get("created")
     if isinstance(created, bool):
         notes.append("a new file" if created else "overwritten")
-    part = Part("text", content, f"Content, {notes[1]}", WRITTEN_LINES)
-    rest = _rest(arguments, "path", "content")
-    return _Known(_text(arguments, "path"), notes, [part], rest, changes=True)
+    path = _text(arguments, "path")
+    title, language = f"Content, {notes[1]}", language_of(path)
+    part = Part("text", content, title, WRITTEN_LINES, language=language)
+    return _Known(path, notes, [part], _rest(arguments, "path", "content"), changes=True)
 
 
 def _bash(arguments: Mapping[str, Any]) -> _Known:
@@ -237,7 +249,7 @@ def _bash(arguments: Mapping[str, Any]) -> _Known:
 
 
 def _read(arguments: Mapping[str, Any], details: Mapping[str, Any]) -> _Known:
-    what = _text(arguments, "path")
+    what = path = _text(arguments, "path")
     offset, limit = _number(arguments.get("offset")), _number(arguments.get("limit"))
     if offset is not None or limit is not None:
         first = 1 if offset is None else offset
@@ -246,7 +258,8 @@ def _read(arguments: Mapping[str, Any], details: Mapping[str, Any]) -> _Known:
     start, end = details.get("startLine"), details.get("endLine")
     if isinstance(start, int) and isinstance(end, int) and end >= start:
         notes.append(counted(end - start + 1, "line"))
-    return _Known(what, notes, [], _rest(arguments, "path", numbers=["offset", "limit"]), "Content")
+    rest = _rest(arguments, "path", numbers=["offset", "limit"])
+    return _Known(what, notes, [], rest, "Content", result_language=language_of(path))
 
 
 def _task(arguments: Mapping[str, Any], details: Mapping[str, Any]) -> _Known:

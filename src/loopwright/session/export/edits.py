@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-__all__ = ["Replacement", "diff_of_texts", "made_diff", "replacements"]
+__all__ = ["Replacement", "diff_of_texts", "made_diff", "made_patch", "replacements"]
 
 MOST_COMPARISONS = 2_500
 """Lines before times lines after. Above it all lines from the first to the last change are shown as
@@ -27,14 +27,19 @@ class Replacement(NamedTuple):
 
 def made_diff(details: object) -> str | None:
     """The diff, or else the patch, in the *details* of a result; None without one."""
+    return _detail(details, "diff") or made_patch(details)
+
+
+def made_patch(details: object) -> str | None:
+    """The patch in the *details* of a result, as `patch` and `git apply` take it; None without."""
+    return _detail(details, "patch")
+
+
+def _detail(details: object, key: str) -> str | None:
     if not isinstance(details, Mapping):
         return None
-    told = cast("Mapping[str, Any]", details)
-    for key in ("diff", "patch"):
-        found = told.get(key)
-        if isinstance(found, str) and found.strip():
-            return found.rstrip("\n")
-    return None
+    found = cast("Mapping[str, Any]", details).get(key)
+    return found.rstrip("\n") if isinstance(found, str) and found.strip() else None
 
 
 def replacements(arguments: Mapping[str, Any]) -> list[Replacement] | None:

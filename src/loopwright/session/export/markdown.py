@@ -46,8 +46,11 @@ if TYPE_CHECKING:
 
 __all__ = ["to_markdown"]
 
-_SPECIAL = re.compile(r"(?![-+](?=\w)|(?<=\d)[.:](?=\d))([\\`*_{}\[\]<>()#+\-.!|~&$:@])")
-"""What may be Markdown; signs before words and points in numbers never are."""
+_SPECIAL = re.compile(
+    r"(?![-+](?=\w)|(?<=\d)[.:](?=\d)|[.:!](?=\s|$))([\\`*_{}\[\]<>()#+\-.!|~&$:@])"
+)
+"""What may be Markdown; signs before words, points in numbers and at the end of words never are,
+since no line begins with what is written so."""
 _SENTINEL = "loopwright-ends-here"
 _PARSED_CHARACTERS = 100_000
 """Longer replies are fenced unseen: parsing them would take longer than reading them."""
@@ -71,11 +74,11 @@ def to_markdown(
     writing = _Writing(entries, tools=tools, thinking=thinking, images=images)
     parts = [_head(info, entries)]
     for entry in entries:
-        section = writing.section(entry)
-        if section:
-            label = (labels or {}).get(entry.id)
-            heading, *rest = section
-            parts += [f"{heading} — {_inline(label)}" if label else heading, *rest]
+        label = (labels or {}).get(entry.id)
+        section = writing.section(entry, labelled=bool(label))
+        if section and label:
+            section[0] += f" — {_inline(label)}"
+        parts += section
     return "\n\n".join(parts) + "\n"
 
 
@@ -98,9 +101,25 @@ class _Writing:
         self.images = images
         self.calls = Calls(entries)
         self.answered = self.calls.answered(entries)
+        self.replying = False
+        """What was written last is a reply, or a call of one: the next reply belongs to it."""
 
-    def section(self, entry: Entry) -> list[str]:
-        """Heading and paragraphs of one entry; nothing for one that is not shown."""
+    def section(self, entry: Entry, *, labelled: bool = False) -> list[str]:
+        """Heading and paragraphs of one entry; nothing for one that is not shown.
+
+        All turns of one answer stand below one heading, unless an entry is *labelled*.
+        """
+        heading, *rest = self._section(entry) or [""]
+        if not heading:
+            return []
+        message = entry.message if isinstance(entry, MessageEntry) else None
+        is_reply = isinstance(message, AssistantMessage)
+        goes_on = is_reply and self.replying and not labelled
+        if not isinstance(message, ToolResultMessage):
+            self.replying = is_reply
+        return rest if goes_on else [heading, *rest]
+
+    def _section(self, entry: Entry) -> list[str]:
         match entry:
             case MessageEntry():
                 return self._message(entry, entry.message)
@@ -176,7 +195,7 @@ class _Writing:
             case "image":
                 return [] if part.image is None else [_image(part.image, self.images)]
             case "diff":
-                return [_fenced(part.text, "diff")]
+                return [_fenced(part.patch or part.text, "diff")]
             case "command":
                 return [_fenced(part.text, "sh")]
             case "json":
@@ -184,7 +203,7 @@ class _Writing:
             case "prose":
                 return [f"*{part.title}:*", _contained(part.text)]
             case "text":
-                return [_fenced(part.text)]
+                return [_fenced(part.text, part.language)]
 
 
 def _blocks(content: str | list[TextContent | ImageContent], images: bool) -> list[str]:

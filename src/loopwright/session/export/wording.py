@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from ...loop.wording import ABORTED
 from ...messages import (
     AgentMessage,
     AssistantMessage,
@@ -39,6 +40,7 @@ __all__ = [
     "seconds_text",
     "title_of",
     "tokens_text",
+    "was_declined",
     "when",
 ]
 
@@ -115,6 +117,19 @@ def seconds_text(seconds: float) -> str:
     return f"{hours:,} h {minutes} min"
 
 
+def was_declined(result: ToolResultMessage) -> bool:
+    """Whether a call was not run since the user or a rule did not want it.
+
+    A result that is kept has only its text to tell that by: the words of permissions/gate.py, and
+    of harness/journal.py.
+    """
+    if not result.is_error or result.details is not None:
+        return False
+    name = result.tool_name
+    denied = f"The call of {name!r} was not approved and not run."
+    return result.text.startswith((f"{name} was not run: ", denied))
+
+
 # -- what was spent --------------------------------------------------------------------------
 
 
@@ -149,10 +164,13 @@ def head_rows(info: SessionInfo, entries: Sequence[Entry]) -> list[Row]:
 
 def _work_text(messages: Sequence[AgentMessage], replies: Sequence[AssistantMessage]) -> str:
     calls = sum(len(reply.tool_calls) for reply in replies)
-    failed = sum(isinstance(each, ToolResultMessage) and each.is_error for each in messages)
+    errors = [each for each in messages if isinstance(each, ToolResultMessage) and each.is_error]
+    declined = sum(map(was_declined, errors))
+    failed = len(errors) - declined
     said = counted(len(replies), "turn")
     said += f", {counted(calls, 'tool call')}" if calls else ""
-    return f"{said}, {failed:,} of them failed" if failed else said
+    said += f", {failed:,} of them failed" if failed else ""
+    return f"{said}, {declined:,} {'' if failed else 'of them '}declined" if declined else said
 
 
 def _spent(info: SessionInfo, entries: Iterable[Entry]) -> Usage:
@@ -217,6 +235,7 @@ def failure(message: AssistantMessage) -> str | None:
         case "error":
             return f"failed: {said}" if said else "failed"
         case "aborted":
+            said = said.removeprefix(ABORTED).removeprefix(":").strip()
             return f"aborted: {said}" if said else "aborted"
         case "length":
             return "cut by the output limit"
