@@ -357,6 +357,7 @@ def test_search_finds_places_and_says_when_there_are_none(program: Program) -> N
     assert {hit["session"] for hit in hits} == {"one"}
     assert {hit["excerpt"][hit["start"] : hit["end"]] for hit in hits} == {"the key"}
     assert "The key is here." in every.stdout
+    assert "  user  Where is the key?\n" in every.stdout, "the session is named"
     assert (nowhere.returncode, nowhere.stdout) == (1, "")
     assert "--all looks further" in nowhere.stderr
 
@@ -370,7 +371,7 @@ def test_search_says_when_there_is_more_than_it_shows(
     every = program.run("sessions", "search", "key", "--limit", "4")
     screen = terminal("sessions", "search", "key", "--limit", "1", NO_COLOR="1")
 
-    assert (some.stdout.count("key"), every.stdout.count("key")) == (3, 4)
+    assert (some.stdout.count("\n  "), every.stdout.count("\n  ")) == (3, 4)
     assert "more places; --limit" in some.stderr
     assert every.stderr == ""
     assert screen.end() == 0

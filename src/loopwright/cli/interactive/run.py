@@ -305,7 +305,7 @@ class Conversation:
             )
             return ExitCode.FAILED
         if self._kept is not None:
-            print_note(f"to go on with this session: `{self._go_on(self._kept)}`")
+            print_note(f"to go on with this session: {self._go_on(self._kept)}")
         return code
 
     def _go_on(self, session: SessionInfo) -> str:
