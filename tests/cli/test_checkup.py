@@ -18,6 +18,7 @@ import pytest
 
 from loopwright.cli.checkup import install as checkup_install
 from loopwright.cli.checkup.lines import Checked, Learned, checked
+from loopwright.cli.extras import install_command
 from loopwright.errors import ConfigurationError
 from loopwright.permissions.trust import TrustFile
 
@@ -185,7 +186,7 @@ def test_what_is_not_installed_is_named_with_the_command_for_it(
     assert (there.level, there.message) == ("ok", "extras that are installed: full")
     assert absent.level == "note"
     assert absent.message.endswith("half (not-there-either), sum (not-there-either)")
-    assert absent.hint == "what you want of them: pip install 'loopwright[half,sum]'"
+    assert absent.hint == f"what you want of them: {install_command('half', 'sum')}"
 
 
 def test_what_python_and_which_extras_are_there_is_told(program: Program) -> None:

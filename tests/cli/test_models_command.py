@@ -8,14 +8,18 @@ import pty
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from loopwright.cli.models.command import key_text, price_text, tokens_text
+from loopwright.cli.models.usable import key_of, models_with_key
 from loopwright.cli.table import Column, table_lines
 from loopwright.messages import Cost
+from loopwright.models import default_models
 from loopwright.models.auth import KeyStatus
+from loopwright.models.vendors import vendor_table
 
 from .conftest import Program
 
@@ -263,3 +267,64 @@ def test_a_table_shortens_before_it_leaves_out() -> None:
     assert table_lines(columns, rows, 19)[1] == "name-1     l      9"
     assert table_lines(columns, rows, 12)[1] == "name-1  l"
     assert table_lines(columns, rows, 5)[1:] == ["name-1", "a-very-very-long-name"]
+
+
+def offered(monkeypatch: pytest.MonkeyPatch, home: Path, **env: str) -> set[str]:
+    """Vendors of the models that could be asked by somebody whose home is *home*."""
+    for name in list(os.environ):
+        if name.startswith("AWS_") or name.endswith("_API_KEY"):
+            monkeypatch.delenv(name)
+    for name in ("HOME", "XDG_CONFIG_HOME", "LOOPWRIGHT_HOME"):
+        monkeypatch.setenv(name, str(home))
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    vendors = {model.provider for model in models_with_key(default_models())}
+    return vendors & set(vendor_table().ids())  # other tests add theirs
+
+
+def has_botocore() -> bool:
+    return find_spec("botocore") is not None
+
+
+def test_without_any_key_no_vendor_is_offered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert offered(monkeypatch, tmp_path) == set()
+
+
+def test_a_vendor_with_a_key_is_offered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert offered(monkeypatch, tmp_path, OPENAI_API_KEY="k") == {"openai"}
+
+
+@pytest.mark.skipif(not has_botocore(), reason="needs the extra bedrock")
+@pytest.mark.parametrize(
+    ("file", "text", "found"),
+    [
+        ("credentials", "[default]\naws_access_key_id = a\naws_secret_access_key = b\n", True),
+        ("config", "[default]\nsso_session = work\nregion = x\n", True),
+        ("config", "[default]\nregion = eu-west-1\n", False),
+        ("credentials", "[other]\naws_access_key_id = a\n", False),
+        ("credentials", "no sections", False),
+    ],
+)
+def test_the_files_of_aws_count_as_a_key_for_bedrock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str, text: str, found: bool
+) -> None:
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / file).write_text(text)
+
+    assert offered(monkeypatch, tmp_path) == ({"amazon-bedrock"} if found else set())
+    key = key_of(default_models().get_provider("amazon-bedrock"))  # type: ignore[arg-type]
+    assert key.present is found
+    assert key.source == (f"~/.aws/{file}" if found else "AWS_BEARER_TOKEN_BEDROCK")
+
+
+def test_a_vendor_whose_package_is_missing_is_not_offered_and_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("loopwright.cli.models.usable.find_spec", lambda name: None)
+
+    assert offered(monkeypatch, tmp_path, AWS_PROFILE="work", OPENAI_API_KEY="k") == set()
+    key = key_of(default_models().get_provider("amazon-bedrock"))  # type: ignore[arg-type]
+    assert not key.present
+    assert "[bedrock]" in (key.source or "")

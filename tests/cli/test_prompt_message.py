@@ -105,6 +105,63 @@ async def test_what_names_no_file_stays_as_it_is(folder: Path, text: str) -> Non
     assert await message_parts(text, folder) == Said(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("@missing.py look", "missing.py"),
+        ("(see @missing.py).", "missing.py"),
+        ("what of @src/gone?", "src/gone"),
+        ("@./gone and", "./gone"),
+        ("@../gone/old.txt", "../gone/old.txt"),
+        ("@/etc/gone/x", "/etc/gone/x"),
+        ('@"no such.txt"', "no such.txt"),
+        ("@src/sub/", "src/sub/"),
+    ],
+)
+async def test_a_path_that_leads_nowhere_is_a_note(folder: Path, text: str, name: str) -> None:
+    said = await message_parts(text, folder)
+
+    assert (said.notes, said.text) == ([f"there is no file {name}"], text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "thanks @someone, and @some-one! Ask @john.smith",
+        "import x from '@/components/Button.vue'",
+        "mail me@example.com, or @me@example.com",
+        "npm i @types/node @babel/core@7.1",
+        "@app.route('/x')",
+        "@pytest.fixture\ndef one() -> int: ...",
+        "  @app.get\n  @app.post\n  async def one(): ...",
+        "@https://example.com/a.py",
+        "@../",
+        "@src",
+        "@. @.. @/ @",
+        "```\n@missing.py\n```",
+    ],
+)
+async def test_what_is_hardly_a_path_gives_no_note(folder: Path, text: str) -> None:
+    assert (await message_parts(text, folder)).notes == []
+
+
+async def test_a_folder_with_a_dot_in_its_name_is_not_called_missing(folder: Path) -> None:
+    (folder / "parts.d").mkdir()
+
+    assert (await message_parts("@parts.d", folder)).notes == []
+
+
+async def test_of_many_missing_files_a_few_are_named(folder: Path) -> None:
+    text = " ".join([f"@f{n}.py @f{n}.py" for n in range(9)])
+
+    assert (await message_parts(text, folder)).notes == [
+        "there is no file f0.py",
+        "there is no file f1.py",
+        "there is no file f2.py",
+        "nor are there 6 more that are named",
+    ]
+
+
 async def test_after_a_fence_files_are_looked_for_again(folder: Path) -> None:
     said = await message_parts("```\n@src/main.py\n```\nand @Makefile", folder)
 

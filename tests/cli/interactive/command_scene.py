@@ -36,6 +36,7 @@ class ListScreen:
         self.theme = ""
         self.thinking_toggles = 0
         self.left = False
+        self.copied: list[str] = []
 
     def said(self, text: str) -> None:
         self.typed.append(text)
@@ -70,6 +71,9 @@ class ListScreen:
 
     def set_input(self, text: str) -> None:
         self.input = text
+
+    def copy(self, text: str) -> None:
+        self.copied.append(text)
 
     def redraw(self) -> None:
         self.redraws += 1

@@ -33,6 +33,15 @@ async def test_a_model_is_picked_from_those_that_can_be_asked_beginning_at_the_p
     assert front.screen.notes == ["asking toy/second, thinking off"]
 
 
+async def test_how_other_vendors_are_asked_is_said(start: Start) -> None:
+    front = await start()
+
+    await front.type("/model", "… of other vendors")
+
+    assert "loopwright keys set VENDOR" in front.screen.notes[0]
+    assert front.live.agent.model.id == "scripted"
+
+
 async def test_a_model_can_be_named_with_a_thinking_level(start: Start) -> None:
     front = await start()
 

@@ -36,7 +36,6 @@ def test_files_lines_and_pastes_reach_the_model_as_they_are_and_come_back_after_
     menu = screen.wait_for(lambda seen: "in @rec\n" in seen and "recipe.txt" in seen)
     screen.keys("Tab")
     screen.wait_for("> What is secret in @recipe.txt")
-    screen.keys("Enter")
     screen.type(" please?")
     screen.keys("Enter")
     answered(screen, "Basil.")

@@ -123,7 +123,7 @@ NUMBERS = [f"number {count}" for count in range(100)]
         ([END], "number 99"),
         ([END, DOWN], "number 0"),
         ([END, HOME], "number 0"),
-        ([PAGE_DOWN, PAGE_DOWN, PAGE_UP], "number 6"),
+        ([PAGE_DOWN, PAGE_DOWN, PAGE_UP], "number 5"),
         ([END, PAGE_DOWN], "number 99"),
         ([PAGE_UP], "number 0"),
         (["42"], "number 42"),
@@ -184,6 +184,27 @@ async def test_it_takes_a_third_of_the_screen_but_at_least_five_lines(
     shown = await show(NUMBERS, rows=rows)
 
     assert len(await shown.drawn()) == lines
+
+
+async def test_what_is_above_and_below_is_counted(show: Show) -> None:
+    shown = await show(NUMBERS[:10])
+
+    first = await shown.drawn()
+    await shown.type(END, lambda: shown.picker.current == PickItem("number 9"))
+    last = await shown.drawn()
+    await shown.type(UP * 6, lambda: shown.picker.current == PickItem("number 3"))
+    middle = await shown.drawn()
+
+    assert first[1:] == ["> number 0", *(f"  number {n}" for n in range(1, 6)), "  … 4 more below"]
+    assert last[-2:] == ["> number 9", "  … 4 more above"]
+    assert middle[-1] == "  … 3 more above · 1 more below"
+    assert len(first) == len(middle) == len(last) == 8
+
+
+async def test_a_list_that_fits_has_no_line_for_others(show: Show) -> None:
+    shown = await show(NUMBERS[:7])
+
+    assert (await shown.drawn())[-1] == "  number 6"
 
 
 async def test_a_short_list_takes_no_more_lines_than_it_has(show: Show) -> None:

@@ -150,7 +150,7 @@ def test_the_activity_follows_the_events() -> None:
     after(ToolExecutionStart("2", "read", {}), 5.0)
     after(ToolExecutionEnd("1", "bash", AgentToolResult([]), False), 6.0)
     after(ToolExecutionEnd("2", "read", AgentToolResult([]), False), 6.0)
-    seconds = activity.seconds(6.0)
+    seconds = activity.seconds(6.5)
     after(AgentEnd([]), 7.0)
     activity.end()
 
@@ -167,5 +167,37 @@ def test_the_activity_follows_the_events() -> None:
         "waiting for the model",
         "finishing",
     ]
-    assert seconds == 6.0
+    assert seconds == 0.5
     assert activity.text(8.0) == ""
+
+
+def test_the_clock_is_that_of_what_is_done_now_without_what_the_user_thought_about() -> None:
+    activity = Activity()
+    activity.begin(0.0)
+    activity.feed(AgentStart(), 1.0)
+    activity.feed(MessageUpdate(TextDelta(0, "so")), 3.0)
+    activity.feed(MessageUpdate(TextDelta(0, " it is")), 9.0)
+
+    assert activity.seconds(10.0) == 7.0
+    activity.feed(ToolExecutionStart("1", "bash", {}), 10.0)
+    activity.feed(ToolExecutionStart("2", "read", {}), 10.0)
+    activity.waits_for_word("1", 11.0)
+    activity.waits_for_word("2", 20.0)
+    assert (activity.text(25.0), activity.seconds(25.0)) == ("waiting for your word", 14.0)
+    activity.has_word("1", 30.0)
+    activity.has_word("2", 117.0)
+    assert (activity.text(119.0), activity.seconds(119.0)) == ("running bash and 1 more", 3.0)
+    activity.feed(ToolExecutionEnd("1", "bash", AgentToolResult([]), False), 120.0)
+    activity.feed(ToolExecutionEnd("2", "read", AgentToolResult([]), False), 120.0)
+    assert activity.seconds(122.0) == 2.0
+
+
+def test_a_question_of_a_child_holds_up_no_call() -> None:
+    activity = Activity()
+    activity.begin(0.0)
+    activity.feed(ToolExecutionStart("1", "task", {}), 1.0)
+
+    activity.waits_for_word("of a child", 2.0)
+    activity.has_word("of a child", 5.0)
+
+    assert activity.seconds(6.0) == 5.0

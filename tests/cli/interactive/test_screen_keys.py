@@ -365,6 +365,53 @@ async def test_enter_takes_a_file_that_is_chosen_and_sends_nothing(folder: Path)
     assert model.requests == []
 
 
+@pytest.mark.parametrize("wait_for_menu", [True, False])
+async def test_tab_takes_the_only_file_there_is_and_nothing_is_left_to_choose(
+    folder: Path, wait_for_menu: bool
+) -> None:
+    (folder / "note.txt").write_text("x")
+    (folder / "other.txt").write_text("x")
+    model = ScriptedModel([Reply("Yes.")])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        state = desk.conversation.screen.editor.buffer
+        desk.type("see @no")
+        if wait_for_menu:
+            await desk.until(lambda: state.complete_state and state.complete_state.completions)
+        desk.type(TAB)
+        await desk.until(lambda: desk.input() == "see @note.txt")
+        await desk.until(lambda: state.complete_state is None)
+        desk.type(TAB + ENTER)
+        await desk.reads("Yes.")
+
+        assert desk.asked()[0].startswith("see @note.txt\n")
+
+
+async def test_tab_in_the_menu_stays_with_the_only_one_that_an_arrow_chose(folder: Path) -> None:
+    (folder / "note.txt").write_text("x")
+
+    async with desk_with(ScriptedModel([]), folder) as desk:
+        await desk.idle()
+        state = desk.conversation.screen.editor.buffer
+        desk.type("see @no")
+        await desk.until(lambda: state.complete_state and state.complete_state.completions)
+        desk.type(DOWN + TAB)
+
+        await desk.until(lambda: state.complete_state is None)
+        assert desk.input() == "see @note.txt"
+
+
+async def test_a_file_that_is_not_there_is_told(folder: Path) -> None:
+    async with desk_with(ScriptedModel([Reply("Yes.")]), folder) as desk:
+        await desk.idle()
+        desk.type("@missing.py look, @someone" + ENTER)
+        await desk.reads("there is no file missing.py")
+        await desk.reads("Yes.")
+
+        assert "no file someone" not in desk.printed()
+
+
 async def test_a_command_is_shown_before_what_it_says_and_text_only_once(folder: Path) -> None:
     async with desk_with(ScriptedModel([Reply("Hm.")]), folder) as desk:
         await desk.idle()

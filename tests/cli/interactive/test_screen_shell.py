@@ -151,6 +151,20 @@ async def test_what_is_said_while_it_runs_is_sent_behind_it(folder: Path) -> Non
         assert "```\ndone\n" in desk.asked()[0]
 
 
+async def test_while_it_runs_the_screen_says_what_keys_do_then(folder: Path) -> None:
+    async with desk_with(ScriptedModel([]), folder, columns=100) as desk:
+        await desk.idle()
+        desk.type("!sleep 60" + ENTER)
+        await desk.sees("said when your command has ended; Esc stops it")
+        during = desk.drawn()
+        desk.type(ESCAPE)
+        await desk.idle()
+
+        assert "Enter says it afterwards · Esc stops the command" in during
+        assert "steer" not in during
+        assert "Enter sends" in desk.drawn()
+
+
 async def test_while_the_model_works_it_waits_in_the_input(folder: Path) -> None:
     hold = asyncio.Event()
 

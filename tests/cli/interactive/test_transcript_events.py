@@ -273,6 +273,57 @@ def test_calls_of_a_reply_that_failed_are_not_run_and_hold_nothing_up(
     assert "gone" in taken
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_call_that_was_cut_while_it_was_written_is_shown_once(
+    transcript: Transcript, place: int
+) -> None:
+    feed(
+        transcript,
+        BEGIN,
+        MessageUpdate(ToolCallStart(place, tool_call_id="1", tool_name="find")),
+        MessageUpdate(ToolCallDelta(place, '{"pattern": "')),
+        reply(ToolCall("1", "find", {"pattern": ""}), stop_reason="aborted"),
+    )
+
+    assert transcript.take(W) == "· find(pattern='') · no result\n\ninterrupted\n"
+
+
+def test_of_two_calls_that_were_cut_each_is_shown_once(transcript: Transcript) -> None:
+    first, second = ToolCall("1", "find", {"pattern": "a"}), ToolCall("2", "find", {})
+    feed(
+        transcript,
+        BEGIN,
+        MessageUpdate(ToolCallStart(0)),
+        MessageUpdate(ToolCallEnd(0, first)),
+        MessageUpdate(ToolCallStart(1, tool_name="find")),
+        reply(first, second, stop_reason="aborted"),
+    )
+
+    assert transcript.take(W) == "· find a · no result\n· find · no result\n\ninterrupted\n"
+
+
+async def test_a_real_run_that_is_stopped_while_a_call_streams_shows_it_once(
+    transcript: Transcript,
+) -> None:
+    reply = Reply("Look.", calls=[Call("find", {"pattern": "a" * 40})], chunk_size=1, delay=0.001)
+    model = ScriptedModel([reply])
+    agent = Agent(model.model, stream_fn=model.stream_fn)
+
+    def listen(event: AgentEvent) -> None:
+        transcript.feed(event)
+        if isinstance(event, MessageUpdate) and isinstance(
+            event.assistant_message_event, ToolCallDelta
+        ):
+            agent.abort()
+
+    agent.subscribe(listen)
+    result = await agent.prompt("Go.")
+
+    live = transcript.take(W)
+    assert live.count("· find") == 1
+    assert live == transcript.replay(result.messages, W)
+
+
 def test_two_calls_with_the_same_id_hold_nothing_up(transcript: Transcript) -> None:
     first, second = ToolCall("1", "a", {}), ToolCall("1", "b", {})
     feed(

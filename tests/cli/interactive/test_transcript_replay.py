@@ -15,6 +15,7 @@ from loopwright.messages import (
     UserMessage,
 )
 from loopwright.session.formats.pi_messages import CompactionSummaryMessage, ExtensionMessage
+from loopwright.session.tree import branch_summary_text, compaction_text
 
 PLAIN = theme_named("dark", {"NO_COLOR": "1"})
 
@@ -42,6 +43,22 @@ def test_results_are_joined_to_their_calls_in_the_order_of_the_reply() -> None:
     assert shown == (
         "› Go.\n\nthought, 2 words\n\nLook:\n\n✓ ls .\n  a.py\n\n"
         "✗ bash x · failed, exit code 1 · 1 min 5 s\n  out\n\n· own · no result\n\nDone.\n"
+    )
+
+
+def test_a_summary_is_no_word_of_the_users_and_has_no_tags() -> None:
+    messages = [
+        UserMessage(compaction_text("They met.")),
+        UserMessage(branch_summary_text("**Tried** it\nin vain.")),
+        UserMessage("Is </branch-summary> a tag, as in </branch-summary>"),
+    ]
+
+    shown = Transcript(PLAIN).replay(messages, 60)
+
+    assert shown == (
+        "what was said before, in short:\nThey met.\n\n"
+        "what happened on the branch that was left:\n**Tried** it\nin vain.\n\n"
+        "› Is </branch-summary> a tag, as in </branch-summary>\n"
     )
 
 

@@ -1,8 +1,9 @@
 """What a person typed, with the files it names put beside it: `@path` and `@"a path with blanks"`.
 
 Read are only files inside the workspace, and none that the policy hides. What names no file stays
-as it is: an e-mail address, a decorator, a package. A folder is meant only if a slash says so
-(`@src/`). Between fences of three backticks nothing is looked for, since that is code.
+as it is: an e-mail address, a decorator, a package; a note says so if it looks like a path. A
+folder is meant only if a slash says so (`@src/`). Between fences of three backticks nothing is
+looked for, since that is code.
 
 An image that is dropped on the terminal may lie anywhere: its path arrives as a paste of nothing
 else, which a model cannot make. Such paths are remembered by this process (`pasted_image`), and
@@ -35,6 +36,7 @@ from ...tools.paths import PathRefused, shown
 from ...tools.read import read_tool
 from ...tools.text_limits import MAX_LINES, byte_size, show_size
 from ...tools.workspace import Workspace
+from .missing_files import MissingFiles, is_decorator
 
 __all__ = ["MENTION_START", "Said", "mention", "message_parts", "pasted_image", "typed_text"]
 
@@ -125,11 +127,12 @@ class _Attaching:
         self._images: list[ImageContent] = []
         self._notes: list[str] = []
         self._seen: set[str] = set()
+        self._missing = MissingFiles(workspace)
         self._bytes = 0
 
     async def said(self, text: str) -> Said:
-        for candidates in _mentions(text):
-            found = await self._find(candidates)
+        for candidates, is_code in _mentions(text):
+            found = await self._find(candidates, is_code=is_code)
             if found is None or found.real in self._seen:
                 continue
             self._seen.add(found.real)
@@ -140,6 +143,7 @@ class _Attaching:
                 await self._attach(found)
             except ToolError as error:
                 self._note(found, error.message.rstrip("."))
+        self._notes += self._missing.notes()
         attached = "".join([f"\n\n{block}" for block in self._blocks])
         return Said(text, attached, self._images, self._notes)
 
@@ -148,9 +152,11 @@ class _Attaching:
 
     # -- finding -------------------------------------------------------------------------------
 
-    async def _find(self, candidates: list[str]) -> _Found | None:
-        """The first of *candidates* that may be read; says so if there is one that may not."""
+    async def _find(self, candidates: list[str], *, is_code: bool) -> _Found | None:
+        """The first of *candidates* that may be read; says so if there is one that may not, or
+        none at all though a path was meant, which it was not if it *is_code*."""
         outside: str | None = None
+        is_there = False
         for path in candidates:
             try:
                 real = await self._workspace.resolve(path)
@@ -168,6 +174,7 @@ class _Attaching:
                 continue
             if status is None:
                 continue
+            is_there = True
             if status.kind == "folder" and "/" not in path:
                 continue
             found = _Found(real, shown(real, self._workspace.root), status.kind == "folder")
@@ -177,6 +184,8 @@ class _Attaching:
             return found
         if outside is not None:
             self._note_once(outside, "it is outside the workspace")
+        elif not is_there and not is_code:
+            await self._missing.hear(candidates[-1])
         return None
 
     def _note_once(self, name: str, why: str) -> None:
@@ -241,14 +250,17 @@ def _what_was_cut(name: str, details: dict[str, Any]) -> str:
     return f"{name}: lines 1 to {end:,} of {of} were included"
 
 
-def _mentions(text: str) -> Iterator[list[str]]:
-    """Of each mention what its path may be, the longest first."""
-    for found in islice(_MENTION.finditer(_without_code(text)), MOST_MENTIONS):
+def _mentions(text: str) -> Iterator[tuple[list[str], bool]]:
+    """Of each mention what its path may be, the longest first; and whether it looks like a
+    decorator."""
+    text = _without_code(text)
+    for found in islice(_MENTION.finditer(text), MOST_MENTIONS):
         quoted, plain = found["quoted"], found["plain"]
         if quoted is not None:
-            yield [re.sub(r"\\(.)", r"\1", quoted)]
+            yield [re.sub(r"\\(.)", r"\1", quoted)], False
         elif len(plain) <= LONGEST_PATH:
-            yield list(_shorter_and_shorter(plain))
+            is_code = is_decorator(text, found.start(), found.end())
+            yield list(_shorter_and_shorter(plain)), is_code
 
 
 def _shorter_and_shorter(path: str) -> Iterator[str]:

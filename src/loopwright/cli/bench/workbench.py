@@ -20,12 +20,12 @@ from ...harness.resources import Resources
 from ...loop.budget import Budget
 from ...loop.budget_stream import limit
 from ...messages import ImageContent
-from ...models import Model, Models, Provider
-from ...models.auth import key_status
+from ...models import Model, Models
 from ...permissions.gate import PermissionGate
 from ...permissions.policy import Policy
 from ...tools import LocalWorkspace
 from ..models.choice import choose_model
+from ..models.usable import models_with_key
 from ..places import user_models_file
 from ..settings.files import LoadedSettings
 from .secrets import Secrets
@@ -134,17 +134,7 @@ class Workbench:
         """Those of providers that could be asked now."""
         if self.asks_itself:
             return [self.agent.model]
-        found: list[Model] = []
-        for provider_id in self.models.provider_ids():
-            provider = self.models.get_provider(provider_id)
-            if provider is None or provider.retired:
-                continue
-            ready = provider.ready is None or provider.ready()
-            if ready and _has_key(provider):
-                listed = {} if provider.listed is None else dict(provider.listed())
-                listed.update({model.id: model for model in provider.models})
-                found += [model for model in listed.values() if model.deprecated_on is None]
-        return found
+        return list(models_with_key(self.models))
 
     # -- budgets -------------------------------------------------------------------------------
 
@@ -166,12 +156,3 @@ class Workbench:
             from ...harness.session_budget import count_session
 
             await count_session(self._session_budget, session)
-
-
-def _has_key(provider: Provider) -> bool:
-    """There is a key, or none is needed. Where an identity of the machine may or may not serve,
-    the vendor is only asked if it is named."""
-    if provider.ready is not None or not provider.needs_key:
-        return True
-    status = key_status(provider)
-    return status.present and bool(status.source)

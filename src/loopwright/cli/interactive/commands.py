@@ -81,6 +81,12 @@ _COMMANDS = (
         at_any_time=True,
     ),
     BuiltIn(
+        "copy",
+        "put the last reply on the clipboard",
+        session_commands.copy,
+        at_any_time=True,
+    ),
+    BuiltIn(
         "export",
         "write the session to a file (.html .md .json .jsonl)",
         session_commands.export,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..live.session import LiveSession
 
 __all__ = [
+    "COMMAND_KEYS",
     "IDLE_KEYS",
     "MOST_QUEUE_LINES",
     "WORKING_KEYS",
@@ -162,6 +163,15 @@ WORKING_KEYS = (
     "Ctrl-O tool output",
     "Ctrl-T thinking",
 )
+
+
+COMMAND_KEYS = (
+    "Enter says it afterwards",
+    "Esc stops the command",
+    "Alt-Up takes back",
+    "Ctrl-O tool output",
+)
+"""While a command of the user's runs."""
 
 
 def hint_line(keys: Sequence[str], columns: int) -> Fragments:

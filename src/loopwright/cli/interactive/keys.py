@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from prompt_toolkit.application.current import get_app
-from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
+from prompt_toolkit.completion import CompleteEvent, Completion, get_common_complete_suffix
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import Condition, has_completions, vi_insert_mode
+from prompt_toolkit.filters import Condition, has_completions, has_selection, vi_insert_mode
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 
@@ -56,6 +56,7 @@ class Actions(Protocol):
     def leave(self) -> None: ...
     def suspend(self) -> None: ...
     def search_history(self) -> None: ...
+    def edit_elsewhere(self) -> None: ...
     def toggle_thinking(self) -> None: ...
     def show_last_output(self) -> None: ...
     def next_permission_mode(self) -> None: ...
@@ -122,6 +123,11 @@ def keys_of(actions: Actions) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         actions.search_history()
 
+    @keys.add("c-x", "c-e", filter=at_input)
+    @keys.add("c-g", filter=at_input & ~has_completions & ~has_selection)
+    def _(event: KeyPressEvent) -> None:
+        actions.edit_elsewhere()
+
     @keys.add("c-t")
     def _(event: KeyPressEvent) -> None:
         actions.toggle_thinking()
@@ -143,6 +149,8 @@ def keys_of(actions: Actions) -> KeyBindings:
         buffer = event.current_buffer
         if buffer.complete_state is None or not buffer.complete_state.completions:
             event.app.create_background_task(_complete(buffer))
+        elif len(buffer.complete_state.completions) == 1:
+            _complete_with(buffer, buffer.complete_state.completions[0])
         else:
             buffer.complete_next()
 
@@ -158,8 +166,17 @@ async def _complete(buffer: Buffer) -> None:
     if not found or buffer.document != document:
         return
     if len(found) == 1:
-        buffer.apply_completion(found[0])
+        _complete_with(buffer, found[0])
     elif common := get_common_complete_suffix(document, found):
         buffer.insert_text(common)
     elif buffer.complete_state is None:
         buffer.start_completion()
+
+
+def _complete_with(buffer: Buffer, only: Completion) -> None:
+    """Take what is the only one, so that there is nothing left to choose from."""
+    state = buffer.complete_state
+    if state is not None and state.complete_index is not None:
+        buffer.complete_state = None  # it stands in the text already
+    else:
+        buffer.apply_completion(only)

@@ -35,6 +35,7 @@ KEYS = (
     ("esc", "interrupt"),
     ("ctrl+c twice", "leave"),
     ("ctrl+r", "search what was typed before"),
+    ("ctrl+x ctrl+e, ctrl+g", "write it in an editor, $VISUAL or $EDITOR"),
     ("tab", "complete a command, its argument, or an @path"),
     ("shift+tab", "the next permission mode, also while a question is open"),
     ("ctrl+t", "show the model's thinking, or fold it"),

@@ -53,15 +53,20 @@ async def choose_model(argument: str, live: LiveSession, screen: Screen) -> None
         current = live.agent.model
         here = [(model.provider, model.id) for model in models]
         at = (current.provider, current.id)
-        picked = await screen.pick(
-            "model",
-            [
-                PickItem(_reference(model), _described(model), value=_reference(model))
-                for model in models
-            ],
-            selected=here.index(at) if at in here else 0,
-        )
+        items = [
+            PickItem(_reference(model), _described(model), value=_reference(model))
+            for model in models
+        ]
+        if not live.bench.asks_itself:
+            items.append(PickItem("… of other vendors", "which need a key", pinned=True))
+        picked = await screen.pick("model", items, selected=here.index(at) if at in here else 0)
         if picked is None:
+            return
+        if picked.value is None:
+            screen.note(
+                "`loopwright keys set VENDOR` keeps a key, and `loopwright models` lists all that "
+                "can be asked with one"
+            )
             return
         reference = str(picked.value)
     model = live.choose_model(reference)

@@ -1,4 +1,5 @@
-"""Messages that neither a user nor a model said: those of other programs' sessions, and own roles.
+"""Messages that neither a user nor a model said: summaries, those of other programs' sessions, and
+own roles.
 
 Not here: commands of the user's (command_view.py).
 
@@ -9,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ...messages import AgentMessage, text_of
+from ...messages import AgentMessage, UserMessage, text_of
 from .one_line import one_line
 from .paint import Painter
 from .said import Said
 
-__all__ = ["other_message"]
+__all__ = ["other_message", "summary_words"]
 
 _LINES = 10
 
@@ -41,3 +42,23 @@ def other_message(message: AgentMessage, painter: Painter) -> Said | None:
     title = _TITLES.get(role, f"{one_line(role, 40)}:")
     paragraphs = [(title, "note")] if title else []
     return Said("other", painter, [*paragraphs, (text, "note")], most=_LINES)
+
+
+def summary_words(message: UserMessage, painter: Painter) -> Said | None:
+    """A summary, which a model reads as if the user had said it, as a note; None for anything
+    else."""
+    text = message.content
+    if not isinstance(text, str) or not text.endswith("-summary>"):
+        return None
+    from ...session.tree import branch_summary_text, compaction_text  # not for the first drawing
+
+    for role, framed in (
+        ("branchSummary", branch_summary_text),
+        ("compactionSummary", compaction_text),
+    ):
+        before, _, behind = framed("\0").partition("\0")
+        if text.startswith(before) and text.endswith(behind):
+            summary = text[len(before) : len(text) - len(behind)]
+            paragraphs = [(_TITLES[role], "note"), (summary, "note")]
+            return Said("other", painter, paragraphs, most=_LINES)
+    return None

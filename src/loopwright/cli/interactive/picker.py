@@ -184,12 +184,17 @@ class Picker:
     # -- drawing -------------------------------------------------------------------------------
 
     def _page(self) -> int:
-        return max(self._list_rows() - 1, 1)
+        return max(self._item_rows() - 1, 1)
 
     def _list_rows(self) -> int:
         """Lines of the list; the head has one more."""
         most = max(get_app().output.get_size().rows // 3, FEWEST_ROWS) - 1
         return min(max(len(self._shown), 1), most)
+
+    def _item_rows(self) -> int:
+        """Of these with an item; where not all fit, the last line tells of the others."""
+        rows = self._list_rows()
+        return rows - 1 if len(self._shown) > rows else rows
 
     def _head(self) -> StyleAndTextTuples:
         columns = get_app().output.get_size().columns
@@ -211,7 +216,7 @@ class Picker:
         columns = get_app().output.get_size().columns
         if not self._shown:
             return [("class:note", "  nothing fits" if self._query else "  there is nothing")]
-        rows = self._list_rows()
+        rows = self._item_rows()
         self._top = min(max(self._top, self._place - rows + 1), self._place)
         self._top = max(min(self._top, len(self._shown) - rows), 0)
         lines: StyleAndTextTuples = []
@@ -219,6 +224,12 @@ class Picker:
             if lines:
                 lines.append(("", "\n"))
             lines += self._line(self._shown[place], columns, is_current=place == self._place)
+        above, below = self._top, len(self._shown) - self._top - rows
+        hidden = [
+            f"{n:,} more {where}" for n, where in ((above, "above"), (below, "below")) if n > 0
+        ]
+        if hidden:
+            lines += [("", "\n"), ("class:note", cut(f"  … {' · '.join(hidden)}", columns))]
         return lines
 
     def _line(self, index: int, columns: int, *, is_current: bool) -> StyleAndTextTuples:

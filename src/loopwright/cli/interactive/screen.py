@@ -71,6 +71,10 @@ class Screen(Protocol):
         """Put *text* into the input, in place of what is there."""
         ...
 
+    def copy(self, text: str) -> None:
+        """Ask the terminal to put *text* on the clipboard. Whether it does is not known."""
+        ...
+
     def redraw(self) -> None:
         """The session or its branch has changed: show what was said in it."""
         ...

@@ -20,6 +20,7 @@ from prompt_toolkit.layout.dimension import Dimension
 from .activity import Activity
 from .editor import Editor
 from .footer import (
+    COMMAND_KEYS,
     IDLE_KEYS,
     MOST_QUEUE_LINES,
     WORKING_KEYS,
@@ -59,14 +60,17 @@ class ScreenLayout:
         activity: Activity,
         asking: Asking,
         working: Callable[[], bool],
+        runs_command: Callable[[], bool],
         placeholder: Callable[[], str],
         changed: Callable[[], object],
     ) -> None:
-        """*changed* asks for a drawing."""
+        """*runs_command* says whether a command of the user's is what goes on; *changed* asks for
+        a drawing."""
         self._footer = footer
         self._activity = activity
         self._asking = asking
         self._working = working
+        self._runs_command = runs_command
         self._changed = changed
         self._size = Size(24, 80)
         self._queued: list[tuple[bool, str]] = []
@@ -127,4 +131,6 @@ class ScreenLayout:
         if self._hint and time.monotonic() < self._hint_until:
             return [("class:meter.high", cut(self._hint, self._size.columns - 1))]
         keys = WORKING_KEYS if self._working() else IDLE_KEYS
+        if self._runs_command():
+            keys = COMMAND_KEYS
         return hint_line(keys if self._asking.shown is None else (), self._size.columns)

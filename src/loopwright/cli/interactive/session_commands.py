@@ -1,4 +1,4 @@
-"""`/resume`, `/new`, `/name`, `/session`, `/compact` and `/export`: the session as a whole.
+"""`/resume`, `/new`, `/name`, `/session`, `/compact`, `/copy` and `/export`: the session as a whole.
 
 Not here: its branches (branch_commands.py).
 """
@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...messages import AssistantMessage
 from ..options import ExportFormat
 from ..sessions.choice import local_time, session_title
 from .command import no_such_choice
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "age",
     "compact",
+    "copy",
     "export",
     "name_session",
     "new_session",
@@ -185,6 +187,23 @@ async def compact(argument: str, live: LiveSession, screen: Screen) -> None:
     after = live.meter().context_tokens
     to = "" if after is None else f" to about {after:,}"
     screen.note(f"compacted from {entry.tokens_before:,} tokens{to}; /tree still has all of it")
+
+
+# -- /copy -------------------------------------------------------------------------------------
+
+
+async def copy(argument: str, live: LiveSession, screen: Screen) -> None:
+    """Put the model's last words on the clipboard."""
+    replies = (said for said in reversed(live.happened()) if isinstance(said, AssistantMessage))
+    text = next((reply.text for reply in replies if reply.text.strip()), "").strip()
+    if not text:
+        screen.note("there is no reply to copy yet")
+        return
+    screen.copy(text)
+    screen.note(
+        f"the last reply, {len(text):,} characters, is on the clipboard if the terminal lets "
+        "programs write there (OSC 52)"
+    )
 
 
 # -- /export -----------------------------------------------------------------------------------

@@ -73,6 +73,11 @@ class ToolView:
         self._rows: tuple[int, list[str]] | None = None
         self._taken = False
 
+    @property
+    def name(self) -> str:
+        """The tool's, as far as it is known."""
+        return self._name
+
     # -- what happens -------------------------------------------------------------------------
 
     def arrives(self, characters: int) -> None:

@@ -47,7 +47,7 @@ from ...stream import (
 from ...stream.events import StreamEvent
 from ..render import ending_note
 from .command_view import CommandView, running_command, stored_command
-from .other_messages import other_message
+from .other_messages import other_message, summary_words
 from .paint import Painter, Run
 from .said import Said, error_words, users_words
 from .spoken import Part, ReplyText, Thinking
@@ -342,7 +342,8 @@ class Transcript:
             case AssistantMessage():
                 self._reply(message)
             case UserMessage():
-                self._parts.append(users_words(message.content, self._painter))
+                summary = summary_words(message, self._painter)
+                self._parts.append(summary or users_words(message.content, self._painter))
             case ToolResultMessage():
                 view = self._call(message.tool_call_id, message.tool_name)
                 if not view.finished:
@@ -368,14 +369,30 @@ class Transcript:
             part = self._open.get(index)
             if isinstance(block, ThinkingContent) and block.redacted and isinstance(part, Thinking):
                 part.hide()
-        for call in message.tool_calls:
-            self._called(call)
+        for index, block in enumerate(message.content):
+            if isinstance(block, ToolCall):
+                self._called(block, self._begun_call(index, block))
         if message.stop_reason in ("error", "aborted"):
             for call in message.tool_calls:
                 self._call(call.id, call.name).close()
                 del self._calls[call.id]
         self._close_reply()
         self._say_end(message)
+
+    def _begun_call(self, index: int, call: ToolCall) -> ToolView | None:
+        """The part of *call* if the reply was cut before its end, so that it has no id yet."""
+        if call.id in self._calls:
+            return None
+        called = [id(view) for view in self._calls.values()]
+        waiting = {
+            place: part
+            for place, part in self._open.items()
+            if isinstance(part, ToolView)
+            and id(part) not in called
+            and part.name in ("", call.name)
+        }
+        # Blocks without anything in them may be missing in the message, so numbers may differ.
+        return waiting.get(index) or next(iter(waiting.values()), None)
 
     def _close_reply(self) -> None:
         """The open parts are complete; of calls, those that nobody will run."""
