@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 from urllib.parse import quote
 
@@ -26,8 +27,24 @@ PIECES = st.lists(
 )  # fmt: skip
 
 
-def in_pieces(text: str, sizes: list[int]) -> str:
-    keep_out = SECRETS.filter()
+LONG = "sk-toy-api03-" + "Qx7Lm2Wd9" * 10
+BROKEN = Secrets([("LONG", LONG)])
+
+
+def wrapped(text: str, width: int, between: str = "\n") -> str:
+    return between.join(text[at : at + width] for at in range(0, len(text), width))
+
+
+def unbroken(text: str) -> str:
+    return "".join(text.split())
+
+
+def in_base64(before: str = "") -> str:
+    return base64.b64encode(f"{before}{LONG}\nMORE=1\n".encode()).decode()
+
+
+def in_pieces(text: str, sizes: list[int], secrets: Secrets = SECRETS) -> str:
+    keep_out = secrets.filter()
     told: list[str] = []
     at = turn = 0
     while at < len(text):
@@ -44,9 +61,10 @@ def test_however_output_is_cut_no_key_is_in_it(parts: list[str], sizes: list[int
 
     told = in_pieces(text, sizes)
 
-    assert KEY not in told
-    assert OTHER not in told
-    assert told == in_pieces(text, [len(text) + 1])
+    assert KEY not in unbroken(told)
+    assert OTHER not in unbroken(told)
+    if "\n" not in text:  # else some letters before a line break are told early
+        assert told == in_pieces(text, [len(text) + 1])
 
 
 def test_a_key_that_ends_as_another_begins_is_hidden_at_once() -> None:
@@ -79,6 +97,113 @@ def test_a_key_in_base64_is_hidden_wherever_it_begins(before: str, key: str) -> 
     assert "not shown]" in hidden
     assert told[8:-8] not in hidden
     assert len(hidden) < len("Authorization: Basic ") + 40
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "DEBUG=1\nTOY_API_KEY=" + "x" * 40])
+@pytest.mark.parametrize("between", ["\n", "\r\n", "\n      ", "\n\n\t"])
+def test_base64_in_lines_is_hidden(before: str, between: str) -> None:
+    told = wrapped(in_base64(before), 76, between)
+
+    for hidden in (
+        BROKEN.hide(told),
+        in_pieces(told, [7], BROKEN),
+        in_pieces(told, [4096], BROKEN),
+    ):
+        rest = unbroken(hidden).replace("[LONG,notshown]", "")
+        assert rest != unbroken(hidden)
+        assert LONG[6:30].encode() not in base64.b64decode(rest[: len(rest) // 4 * 4])
+        assert len(rest) < len(in_base64(before)) - len(LONG)
+        assert rest.endswith(in_base64(before)[-8:])
+
+
+@given(
+    st.integers(0, 90),
+    st.integers(1, 90),
+    st.integers(0, 9),
+    st.lists(st.integers(1, 200), min_size=1),
+)
+def test_however_lines_and_pieces_are_cut_no_key_is_in_them(
+    before: int, width: int, indent: int, sizes: list[int]
+) -> None:
+    between = "\n" + " " * (indent if width > 8 else 0)
+    told = wrapped(f"{'x' * before}{LONG}yyyy", width, between)
+
+    hidden = in_pieces(told, sizes, BROKEN)
+
+    left = unbroken(hidden)
+    assert left.count("[LONG,notshown]") == 1
+    rest = left.replace("[LONG,notshown]", "")
+    assert re.fullmatch("x*s?k?-?yyyy", rest), "no more than what ordinary lines end with"
+
+
+def test_a_line_that_ends_as_a_key_begins_is_told_at_once() -> None:
+    keep_out = BROKEN.filter()
+
+    assert keep_out("two tasks\n") == "two tasks\n"
+    assert keep_out("k-toys\n") == "k-toys\n"
+    assert keep_out("done: sk-\n") == "done: sk-\n"
+    assert keep_out(f"{LONG[3:]}!\n") == "[LONG, not shown]!\n"
+    assert keep_out("sk-toy\n") == ""
+    assert keep_out("is a toy") == "sk-toy\nis a toy"
+    assert keep_out("bus\n") == "bus\n"
+    assert keep_out("k-toy") == ""
+    assert keep_out(" shop") == "k-toy shop"
+
+
+def test_a_part_of_a_key_in_lines_is_hidden_where_output_was_cut() -> None:
+    first, last = wrapped(LONG[:80], 60), wrapped(LONG[-80:], 60)
+
+    assert BROKEN.hide(f"{first}\n[more is left out]") == "[LONG, not shown]\n[more is left out]"
+    assert BROKEN.hide(f"[cut]\n{last}\nend") == "[cut]\n[LONG, not shown]\nend"
+
+
+def test_what_is_around_a_key_in_lines_stays() -> None:
+    text = f"a\n\n  b {wrapped(LONG, 60)}\n\n  c\n{LONG}\nd\n"
+
+    assert BROKEN.hide(text) == "a\n\n  b [LONG, not shown]\n\n  c\n[LONG, not shown]\nd\n"
+
+
+def test_blanks_are_no_line_breaks_and_short_keys_are_not_sought_over_any() -> None:
+    words = Secrets([("WORDS", "thereisnokeyinhere"), ("SHORT", "passwordtoo")])
+    short = Secrets([("SHORT", "pass-word-too")])
+
+    for secrets, text in (
+        (words, "there is no key in here, there\nis no key in here"),
+        (short, "pass-\nword-too"),
+        (short, "pass-word\n-too"),
+    ):
+        assert secrets.hide(text) == text
+        assert in_pieces(text, [3], secrets) == text
+    assert short.hide("is pass-word-too\n") == "is [SHORT, not shown]\n"
+    assert in_pieces("is pass-word-too\n", [3], short) == "is [SHORT, not shown]\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "base64 .env",
+        "printf %s $TOY_KEY | base64",
+        "env | grep ^TOY_KEY | base64",
+        "fold -w 60 .env",
+    ],
+)
+async def test_commands_that_break_lines_do_not_show_a_key(
+    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_KEY", LONG)
+    (tmp_path / ".env").write_text(f"DEBUG=1\nTOY_KEY={LONG}\n")
+    bash = bash_tool(LocalWorkspace(tmp_path), clean=BROKEN.filter)
+
+    result = await bash.invoke(bash.bind({"command": command}), ToolContext("1"))
+
+    assert "[LONG, not shown]" in result.text
+    assert len(result.text) < 60
+
+
+def test_a_key_that_has_line_breaks_itself_is_hidden() -> None:
+    lines = "-----BEGIN-----\nAbCdEfGhIjKlMnOp\nQrStUvWx\n-----END-----\n"
+
+    assert Secrets([("PEM", lines)]).hide(f"it is {lines}.") == "it is [PEM, not shown]\n."
 
 
 def test_a_key_as_a_url_spells_it_is_hidden() -> None:

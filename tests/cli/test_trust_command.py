@@ -17,6 +17,8 @@ from loopwright.cli.settings.trust import is_trusted, trust_question
 from loopwright.errors import ConfigurationError
 from loopwright.permissions import parse_rule
 
+from .conftest import Program, Vendor
+
 Run = Callable[..., tuple[ExitCode, str, str]]
 
 
@@ -210,3 +212,30 @@ def test_a_link_to_elsewhere_is_asked_about_as_well(project: Path) -> None:
     os.symlink("/nowhere", project / ".loopwright" / "extensions")
 
     assert ".loopwright/extensions" in (trust_question(project) or "")
+
+
+def test_a_system_prompt_of_a_project_counts_once_it_is_trusted(
+    program: Program, vendor: Vendor
+) -> None:
+    program.folder /= "project"  # the home, which is beside it, is not for trusting
+    (program.folder / ".loopwright").mkdir(parents=True)
+    for name in ("SYSTEM.md", "APPEND_SYSTEM.md"):
+        (program.folder / ".loopwright" / name).write_text(f"This is {name}.")
+    (program.folder / "AGENTS.md").write_text("Here tabs are used.")
+    for _ in range(4):
+        vendor.will_say("Hello.")
+
+    before = program.run("-p", "hi")
+    unlike = vendor.system_prompt()
+    program.run("-p", "hi", "--tools", "none", "--no-context-files")
+    bare = vendor.system_prompt()
+    program.run("trust")
+    after = program.run("-p", "hi")
+
+    for name in ("SYSTEM.md", "APPEND_SYSTEM.md"):
+        (told,) = (line for line in before.stderr.splitlines() if f"/{name}" in line)
+        assert told.endswith("its folder is not trusted; to trust it: loopwright trust")
+        assert f"This is {name}." not in unlike + bare
+        assert f"This is {name}." in vendor.system_prompt()
+        assert name not in after.stderr
+    assert "Here tabs are used." in unlike

@@ -10,6 +10,8 @@ Not here: how they stand in the prompt (system_prompt.py).
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,16 +56,34 @@ def load_context_files(
 
 
 def load_system_file(
-    name: str, cwd: Path, *, home: Path | None, config_dir: Path | None
+    name: str,
+    cwd: Path,
+    *,
+    home: Path | None,
+    config_dir: Path | None,
+    is_trusted: Callable[[Path], bool] | None = None,
 ) -> tuple[ContextFile | None, list[Diagnostic]]:
     """The nearest `.loopwright/<name>` of the project, else `<name>` in the user's *config_dir*.
 
     *name* is SYSTEM.md, which replaces the system prompt, or APPEND_SYSTEM.md, which extends it.
+    The model takes either for this program's own words, so a project's are passed over, with a
+    note, where *is_trusted* says no to the folder that `.loopwright` is in.
     """
-    places = [place.below(".loopwright") for place in project_places(cwd, home)]
+    places: list[Place] = []
+    notes: list[Diagnostic] = []
+    for place in project_places(cwd, home):
+        inner = place.below(".loopwright")
+        path = inner.folder / name
+        if is_trusted is None or not os.path.lexists(path) or is_trusted(place.folder):
+            places.append(inner)
+        else:
+            where = "" if place.folder == cwd else f" {shlex.quote(str(place.folder))}"
+            told = (
+                f"not used, since its folder is not trusted; to trust it: loopwright trust{where}"
+            )
+            notes.append(Diagnostic("not-trusted", told, path))
     if config_dir is not None:
         places.append(Place(config_dir, "user"))
-    notes: list[Diagnostic] = []
     for place in places:
         found = _first_readable(place, (name,), set(), notes)
         if found is not None:

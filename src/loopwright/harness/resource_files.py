@@ -27,6 +27,7 @@ DiagnosticCode = Literal[
     "too-many-files",  # a search was ended early
     "outside-project",  # a link in a project leads out of it
     "not-ours",  # above the project, and another user's
+    "not-trusted",  # replaces or extends the prompt, in a folder that the user does not trust
     "bad-frontmatter",  # no YAML mapping between the fences
     "no-description",  # a skill without one is not loaded
     "bad-field",  # a field is of the wrong kind and was not used

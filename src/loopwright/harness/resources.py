@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,12 +83,15 @@ def load_resources(
     find_skills: bool = True,
     find_templates: bool = True,
     find_context_files: bool = True,
+    is_trusted: Callable[[Path], bool] | None = None,
 ) -> Resources:
     """Find and read everything for work in *cwd*. Blocks for the time of some small reads.
 
     *home* is the user's home folder unless said, *config_dir* its `.config/loopwright`. With a
-    `find_` switch off, only the paths given explicitly are used. Nothing that is wrong with a file
-    is raised; `diagnostics` says it. Raises OSError if *cwd* cannot be resolved.
+    `find_` switch off, only the paths given explicitly are used. *is_trusted* is asked of a
+    project's folder before its SYSTEM.md or APPEND_SYSTEM.md counts; None: they count. Nothing that
+    is wrong with a file is raised; `diagnostics` says it. Raises OSError if *cwd* cannot be
+    resolved.
     """
     folder = Path(cwd).resolve()
     home = _real_or_none(_home() if home is None else home)
@@ -116,10 +119,12 @@ def load_resources(
     if find_context_files:
         context_files, told = load_context_files(folder, home=home, config_dir=config_dir)
         notes += told
-    system, told = load_system_file("SYSTEM.md", folder, home=home, config_dir=config_dir)
+    system, told = load_system_file(
+        "SYSTEM.md", folder, home=home, config_dir=config_dir, is_trusted=is_trusted
+    )
     notes += told
     append_system, told = load_system_file(
-        "APPEND_SYSTEM.md", folder, home=home, config_dir=config_dir
+        "APPEND_SYSTEM.md", folder, home=home, config_dir=config_dir, is_trusted=is_trusted
     )
     notes += told
     return Resources(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...harness.resources import Resources, load_resources
 from ..places import user_models_file
+from ..settings.trust import is_trusted
 
 __all__ = ["Prepared", "prepare_resources"]
 
@@ -41,7 +42,8 @@ def prepare_resources(
     """Read the files once and say through *note* what is wrong with some.
 
     *system_prompt* replaces SYSTEM.md and the text of ours. *tools* are the names of those active.
-    *today* is the day the session started, also when it is continued later.
+    *today* is the day the session started, also when it is continued later. A project's SYSTEM.md
+    and APPEND_SYSTEM.md count if the user trusts their folder.
     """
     resources = load_resources(
         cwd,
@@ -51,6 +53,7 @@ def prepare_resources(
         find_skills=find_skills,
         find_templates=find_templates,
         find_context_files=find_context_files,
+        is_trusted=is_trusted,
     )
     for diagnostic in resources.diagnostics:
         note(str(diagnostic))

@@ -5,7 +5,8 @@ session and send it to the model. Only the values are known here that this progr
 to a vendor: no guess is made what else may be a secret.
 
 This is against accidents. They are found as they are, in base64 (`kubectl get secret`, `curl -v`)
-and as a URL spells them; whoever turns a value round, or prints it in parts, gets it past this.
+and as a URL spells them, also with lines broken within (`base64`, `fold`); whoever turns a value
+round, or prints it in parts, gets it past this.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import base64
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -30,23 +31,51 @@ __all__ = ["SecretFilter", "Secrets", "known_secrets"]
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.I)
 _PLAIN_IN_URLS = re.compile(r"[A-Za-z0-9_.~-]+")
 
+_BREAK = re.compile(r"[\r\n][ \t\r\n]*")
+_BLANKS = b" \t\r\n"
+
 SHORTEST = 12
 """Characters. What is shorter may be a word like any other."""
+SHORTEST_BROKEN = 16
+"""Characters. What is shorter is not looked for over line breaks: words may stand so."""
+TELLING = 4
+"""Characters. With fewer before a line break, a line is not held back for them: many end so."""
+
+
+class _Value(NamedTuple):
+    """What is looked for, without line breaks."""
+
+    text: str
+    name: str
+    """Shown in its place."""
+    least: int
+    """Of a text that may be cut, so many characters of it are hidden as well."""
+    whole: bytes
+    first: bytes
+    last: bytes
+    """Those, as `_squeezed` makes them."""
+
+
+class _Span(NamedTuple):
+    """Where in a text one stands."""
+
+    start: int
+    end: int
+    name: str
 
 
 class Secrets:
     """Values to be kept out, each with the name that is shown in its place."""
 
     def __init__(self, named: Iterable[tuple[str, str]]) -> None:
-        values = {
+        names = {
             form: name
             for name, value in named
             if len(value) >= SHORTEST
-            for form in _spellings(value)
+            for form in (_BREAK.sub("", spelling) for spelling in _spellings(value))
             if len(form) >= SHORTEST
         }
-        # The longest first: one may be the beginning of another.
-        self._values = sorted(values.items(), key=lambda item: -len(item[0]))
+        self._values = [_value(form, name) for form, name in names.items()]
 
     def filter(self) -> SecretFilter:
         """What keeps them out of one text that comes piece by piece."""
@@ -55,17 +84,9 @@ class Secrets:
     def hide(self, text: str) -> str:
         """*text* without them. Long output is cut before it comes here, perhaps in the middle of
         one: most of one, from its beginning or to its end, is hidden as well."""
-        for value, name in self._values:
-            most = max(SHORTEST, len(value) * 2 // 3)
-            if value[:most] not in text and value[-most:] not in text:
-                continue
-            shown = f"[{name}, not shown]"
-            text = text.replace(value, shown)
-            text = _without_beginnings(text, value, most, shown)
-            # A text that ends as the value does is, backwards, one that begins so.
-            back = _without_beginnings(text[::-1], value[::-1], most, shown[::-1])
-            text = back[::-1]
-        return text
+        squeezed = _squeezed(text)
+        there = [one for one in self._values if one.first in squeezed or one.last in squeezed]
+        return _replaced(text, _found(text, [(one, one.least) for one in there]))
 
     def after_tool_call(self, call: AfterToolCall) -> AfterToolCallResult | None:
         """The hook: replaces the parts of a result in which one of them stands."""
@@ -99,36 +120,44 @@ class Secrets:
 class SecretFilter:
     """Replaces each of some values in a text that comes piece by piece, however they are cut."""
 
-    def __init__(self, values: Sequence[tuple[str, str]]) -> None:
-        """*values* with the name of each, the longest first."""
+    def __init__(self, values: Sequence[_Value]) -> None:
         self._values = values
+        longest = max((len(one.text) for one in values), default=0)
+        self._reach = 2 * longest + 256
+        """How far back one may begin that is not complete, line breaks and blanks counted."""
         self._held = ""
         """What may be the beginning of one."""
+        self._told = 0
+        """Of that, the characters that were told all the same."""
 
     def __call__(self, text: str, *, final: bool = False) -> str:
         """The text that *text* completes; with *final* also what was still held back."""
         text = self._held + text
+        squeezed = _squeezed(text)
+        there = [(one, len(one.text)) for one in self._values if one.whole in squeezed]
+        spans = _found(text, there)
         end = len(text) if final else self._sure(text)
-        self._held = text[end:]
-        text = text[:end]
-        for value, name in self._values:
-            if value in text:
-                text = text.replace(value, f"[{name}, not shown]")
-        return text
+        for span in spans:  # a complete one is not cut for the sake of its last letters
+            if span.start < end < span.end:
+                end = span.end
+        told, self._held = self._told, text[end:]
+        self._told = max(0, told - end)
+        if _BREAK.search(self._held) and len(_BREAK.sub("", self._held)) < TELLING:
+            self._told = len(self._held)
+        spans = [span for span in spans if span.end <= end]
+        return _replaced(text[: end + self._told], spans, start=told)
 
     def _sure(self, text: str) -> int:
         """Where in *text* a value may begin that is not complete."""
-        end = len(text)
-        for value, _ in self._values:
-            at = text.find(value[0], max(0, len(text) - len(value) + 1), end)
-            while at >= 0 and not value.startswith(text[at:]):
-                at = text.find(value[0], at + 1, end)
+        before = max(0, len(text) - self._reach)
+        joined, places = _joined(text[before:])
+        end = len(joined)
+        for value in (one.text for one in self._values):
+            at = joined.find(value[0], max(0, len(joined) - len(value) + 1), end)
+            while at >= 0 and not value.startswith(joined[at:]):
+                at = joined.find(value[0], at + 1, end)
             end = end if at < 0 else at
-        for value, _ in self._values:  # a complete one is not cut for the sake of its last letters
-            at = text.find(value, max(0, end - len(value) + 1))
-            if 0 <= at < end < at + len(value):
-                end = at + len(value)
-        return end
+        return len(text) if end == len(joined) else before + places[end]
 
 
 def _spellings(value: str) -> Iterator[str]:
@@ -146,22 +175,73 @@ def _spellings(value: str) -> Iterator[str]:
         yield quote(value, safe="", errors="replace")
 
 
-def _without_beginnings(text: str, value: str, least: int, shown: str) -> str:
-    """*text* with *shown* in place of each longest beginning of *value* of at least *least*
-    characters."""
+def _value(text: str, name: str) -> _Value:
+    least = max(SHORTEST, len(text) * 2 // 3)
+    parts = (text, text[:least], text[-least:])
+    return _Value(text, name, least, *(_squeezed(part) for part in parts))
+
+
+def _squeezed(text: str) -> bytes:
+    """*text* without any blanks: what is not in there, is not in *text* either. It is so much
+    faster than `_joined` that long outputs are not slowed."""
+    return text.encode("utf-8", "surrogatepass").translate(None, _BLANKS)
+
+
+def _joined(text: str) -> tuple[str, Sequence[int]]:
+    """*text* without line breaks and the blanks after them; and where each character stood."""
+    parts: list[str] = []
+    places: list[int] = []
+    start = 0
+    for gap in _BREAK.finditer(text):
+        parts.append(text[start : gap.start()])
+        places += range(start, gap.start())
+        start = gap.end()
+    if not parts:
+        return text, range(len(text))
+    return "".join([*parts, text[start:]]), [*places, *range(start, len(text))]
+
+
+def _found(text: str, values: Sequence[tuple[_Value, int]]) -> list[_Span]:
+    """Where *values* stand in *text*, or at least so much of each, in order; the longest first of
+    those that begin together."""
+    if not values:
+        return []
+    joined, places = _joined(text)
+    size = len(joined)
+    found: set[_Span] = set()
+    for value, least in values:
+        within = list(_beginnings(joined, value.text, least))
+        if least < len(value.text):
+            # A text that ends as the value does is, backwards, one that begins so.
+            back = _beginnings(joined[::-1], value.text[::-1], least)
+            within += [(size - end, size - start) for start, end in back]
+        for start, end in within:
+            span = _Span(places[start], places[end - 1] + 1, value.name)
+            if len(value.text) >= SHORTEST_BROKEN or span.end - span.start == end - start:
+                found.add(span)
+    return sorted(found, key=lambda span: (span.start, -span.end))
+
+
+def _beginnings(text: str, value: str, least: int) -> Iterator[tuple[int, int]]:
+    """Start and end of each longest beginning of *value* of at least *least* characters."""
     head = value[:least]
     at = text.find(head)
-    if at < 0:
-        return text
-    parts: list[str] = []
-    start = 0
     while at >= 0:
         end = at + least
         while end - at < len(value) and text[end : end + 1] == value[end - at]:
             end += 1
-        parts += [text[start:at], shown]
-        start = end
-        at = text.find(head, start)
+        yield at, end
+        at = text.find(head, end)
+
+
+def _replaced(text: str, spans: Iterable[_Span], *, start: int = 0) -> str:
+    """*text* from *start* on, with a name in place of each of *spans*; those that overlap are
+    one."""
+    parts: list[str] = []
+    for span in spans:
+        if span.start >= start or not parts:
+            parts += [text[start : span.start], f"[{span.name}, not shown]"]
+        start = max(start, span.end)
     return "".join([*parts, text[start:]])
 
 
