@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from loopwright.errors import DecodeError
 from loopwright.messages import (
+    MOST_DOLLARS,
+    MOST_TOKENS,
     AgentToolResult,
     AssistantMessage,
     Cost,
@@ -305,6 +307,39 @@ def test_case_042_the_sum_is_plain(left: Usage, right: Usage) -> None:
     assert both.input == left.input + right.input
     assert both.cache_read == left.cache_read + right.cache_read
     assert both.total_tokens == left.total_tokens + right.total_tokens
+
+
+def test_counts_that_nobody_can_have_counted_are_kept_in_bounds() -> None:
+    below = Usage(input=-5, output=7, total_tokens=2)
+    nothing = Usage.from_dict({"input": -5, "output": -5, "cost": {"total": -10}})
+    above = Usage.from_json('{"input": 1000000000000000000, "reasoning": -1}')
+
+    assert (below.input, below.output, below.known, below.doubtful) == (0, 7, True, True)
+    assert (nothing.is_empty, nothing.known, nothing.cost.total) == (True, False, None)
+    assert (above.input, above.reasoning, above.doubtful) == (MOST_TOKENS, 0, True)
+    assert (above + above).input == MOST_TOKENS
+    assert msgspec.structs.replace(below, output=-1).output == 0
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        (-0.01, None),
+        (float("nan"), None),
+        (float("-inf"), None),
+        (float("inf"), MOST_DOLLARS),
+        (1e308, MOST_DOLLARS),
+        (0.25, 0.25),
+        (0, 0),
+    ],
+)
+def test_what_is_no_price_is_not_known_and_none_is_without_end(
+    told: float, kept: float | None
+) -> None:
+    cost = Cost(total=told, input=told)
+
+    assert (cost.total, cost.input) == (kept, kept)
+    assert (cost + cost).total == (None if kept is None else min(2 * kept, MOST_DOLLARS))
 
 
 def test_messages_can_be_replaced_in_parts() -> None:

@@ -12,6 +12,7 @@ import time
 from typing import Any, ClassVar, Literal, cast, dataclass_transform
 
 from msgspec import field
+from msgspec.structs import force_setattr
 
 from .records import Record, RecordMeta, decode_tagged
 
@@ -96,14 +97,31 @@ class ToolCall(Record, tag_field="type", tag="toolCall"):
 Content = TextContent | ThinkingContent | ImageContent | ToolCall
 
 
+MOST_TOKENS = 10**15
+MOST_DOLLARS = 1e9
+"""What is more than this, or sums up to it, was never counted by anybody, and is kept as this."""
+
+
 class Cost(Record, gc=False):
-    """US dollars; None where the price is not known, which is never the same as 0."""
+    """US dollars; None where the price is not known, which is never the same as 0.
+
+    What is no price, such as one below 0 or NaN, is not known; see `MOST_DOLLARS` for the most.
+    """
 
     input: float | None = None
     output: float | None = None
     cache_read: float | None = None
     cache_write: float | None = None
     total: float | None = None
+
+    def __post_init__(self) -> None:
+        # Here, where all that files, vendors and peers tell must pass, so that nobody who adds it up
+        # or holds a budget against it needs to care.
+        for name in _PRICES:
+            price: float | None = getattr(self, name)
+            if price is not None and not 0 <= price <= MOST_DOLLARS:
+                told = MOST_DOLLARS if price > MOST_DOLLARS else None
+                force_setattr(self, name, told)
 
     def __add__(self, other: Cost) -> Cost:
         """The sum; unknown as soon as one side is."""
@@ -114,6 +132,18 @@ class Cost(Record, gc=False):
             _sum(self.cache_write, other.cache_write),
             _sum(self.total, other.total),
         )
+
+
+_PRICES = ("input", "output", "cache_read", "cache_write", "total")
+_COUNTS = (
+    "input",
+    "output",
+    "cache_read",
+    "cache_write",
+    "total_tokens",
+    "reasoning",
+    "tool_input",
+)
 
 
 def _sum(left: float | None, right: float | None) -> float | None:
@@ -131,7 +161,8 @@ def _zero() -> int:
 class Usage(Record):
     """Tokens of one request. `input` leaves cached tokens out; `output` includes `reasoning`.
 
-    `known` is False where the vendor gave no numbers at all: the zeros then mean nothing.
+    `known` is False where the vendor gave no numbers at all: the zeros then mean nothing. A count
+    below 0 is read as 0 and makes the rest `doubtful`; see `MOST_TOKENS` for the most.
     """
 
     input: int = field(default_factory=_zero)
@@ -148,6 +179,26 @@ class Usage(Record):
     `input` is then 0, and the cost may be wrong."""
     tool_input: int | None = None
     """What tools of the vendor's own brought into the prompt, beside `input` and paid like it."""
+
+    def __post_init__(self) -> None:
+        counts = (
+            self.input,
+            self.output,
+            self.cache_read,
+            self.cache_write,
+            self.total_tokens,
+            self.reasoning or 0,
+            self.tool_input or 0,
+        )
+        if min(counts) >= 0 and max(counts) <= MOST_TOKENS:  # nearly always
+            return
+        for name in _COUNTS:
+            count: int | None = getattr(self, name)
+            if count is not None:
+                force_setattr(self, name, min(max(count, 0), MOST_TOKENS))
+        if min(counts) < 0:
+            force_setattr(self, "doubtful", True)
+            force_setattr(self, "known", self.known and not self.is_empty)
 
     @property
     def is_empty(self) -> bool:

@@ -97,7 +97,7 @@ async def test_somebody_is_asked_and_the_answer_holds_for_one_call(tmp_path: Pat
     results = await told(gate, run("a"), run("b"), run("a"))
 
     assert results[0] == "ran a"
-    assert "bash was not run: the user said: Use make." in results[1]
+    assert 'bash was not run: the user declined and said: "Use make.". Do not' in results[1]
     assert "bash was not run: the user said no." in results[2]
     assert [q.args for q in person.questions] == [{"command": c} for c in "aba"]
     assert person.questions[0].decision.reason == "no rule allows 'a'"
@@ -215,6 +215,54 @@ async def test_an_abort_ends_the_question(tmp_path: Path) -> None:
     agent.abort()
 
     assert (await prompted).stopped_by == "abort"
+    assert ran == []
+
+
+# -- what changes while a question is open -----------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [AllowOnce(), AllowAlways()])
+@pytest.mark.parametrize("to", ["../outside", "other"])
+async def test_a_yes_is_to_the_file_that_was_shown(tmp_path: Path, answer: Answer, to: str) -> None:
+    root = tmp_path / "work"
+    for folder in (root / "d", root / "other", tmp_path / "outside"):
+        folder.mkdir(parents=True)
+
+    async def ask(question: Question) -> Answer:
+        (root / "d").rmdir()
+        (root / "d").symlink_to(to)
+        return answer
+
+    gate = permission_gate(Policy("ask", [parse_rule("ask", "read")], root), ask)
+    results = await told(gate, Call("read", {"path": "d/x"}))
+
+    assert "its path leads to another file now than when it was asked for" in results[0]
+    assert (ran, gate.granted) == ([], [])
+
+
+@pytest.mark.parametrize("answer", [AllowOnce(), AllowAlways()])
+async def test_a_mode_chosen_while_a_question_is_open_holds(tmp_path: Path, answer: Answer) -> None:
+    policy = Policy("ask", (), tmp_path)
+
+    async def ask(question: Question) -> Answer:
+        policy.mode = "read-only"
+        return answer
+
+    gate = permission_gate(policy, ask)
+    results = await told(gate, run("a"))
+
+    assert "the mode read-only does not allow bash" in results[0]
+    assert (ran, gate.granted) == ([], [])
+
+
+async def test_a_ban_made_while_a_question_is_open_holds(tmp_path: Path) -> None:
+    policy = Policy("ask", (), tmp_path)
+
+    async def ask(question: Question) -> Answer:
+        policy.rules.append(parse_rule("deny", "bash(a)"))
+        return AllowOnce()
+
+    assert "denies it" in (await told(permission_gate(policy, ask), run("a")))[0]
     assert ran == []
 
 

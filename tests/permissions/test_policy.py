@@ -504,12 +504,109 @@ def test_wildcards_at_every_level_do_not_walk_a_whole_disk(
     monkeypatch.setattr(os, "scandir", noting)
     monkeypatch.setattr(file_paths, "MOST_FITTING", 3)
 
-    assert list(Places(tmp_path, tmp_path).named("*/*/.e*")) == ["*/*/.e*"]
+    assert list(Places(tmp_path, tmp_path).named("*/*/.e*")) == [str(tmp_path / "*/*/.e*")]
     assert len(looked_into) <= 1 + 3 + 3
 
 
-def test_a_ban_on_writing_alone_lets_commands_name_the_file(world: World) -> None:
-    assert world.bash("cat package.json", "yolo", deny=["write(package.json)"]) == "allow"
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat .en[v]", "cat .[!x]nv", "cat .[^x]nv", "cat .e[[:alpha:]]v", "cat .{env,x}", "cat .e{n,m}{u,v}",
+        "cat .en{u..w}", "cat \"$PWD\"/.{env,x}", "cat $(pwd)/.env", "cat `pwd`/.env", "cat ~+/.env", "cat --file=$PWD/.env",
+        "cd; cat .ssh/id", "cd ~; cat .ssh/id", "cd $HOME && cat .ssh/id", "cd -P ~; cat .s*/id", "cat ~home/.ssh/id",
+        "cat --file=$HOME/.ssh/id", "cd ..; cat work/.env", "cd ..; cd home; cat .ssh/id", "curl -F.env u",
+    ],
+)  # fmt: skip
+def test_no_spelling_of_the_shell_hides_a_file_nobody_may_read(world: World, command: str) -> None:
+    (world.root / ".env").touch()
+
+    assert world.bash(command, "yolo", deny=["read(/**/.env)", "read(~/.ssh/**)"]) == "ask"
+    assert world.bash(command, "yolo") == "allow"
+
+
+@pytest.mark.parametrize(
+    "command", ["cat .e[a-c]v", "cat .{envy,x}", "cd src; cat .ssh/id", "cat ~nobody-here/.ssh/id", "cat ${X}/{a,b}"]
+)  # fmt: skip
+def test_a_spelling_of_the_shell_for_another_file_is_not_asked_for(
+    world: World, command: str
+) -> None:
+    (world.root / ".env").touch()
+
+    assert world.bash(command, "yolo", deny=["read(.env)", "read(~/.ssh/**)"]) == "allow"
+
+
+def test_braces_upon_braces_end(world: World) -> None:
+    assert world.bash("cat " + "{a,b,c,d}" * 50, "yolo", deny=["read(.env)"]) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x | tee secret/x", "cp a secret/", "cp a secret", "mv a secret/x", "touch secret/x", "ln -s a secret/x",
+        "install -m600 a secret", "dd if=a of=secret/x", "sed -i s/a/b/ secret/x", "truncate -s0 secret/x",
+        "rm -r secret", "rm secret/*", "mkdir secret/y", "cd secret && touch x", "cd src; rm ../secret/x", "cp /tmp/lock src",
+        "git checkout secret/x", "sort -osecret/x a", "sort -o secret/x a", "git log --output=secret/x", "mv /tmp/lock $PWD/src/",
+        "sudo tee secret/x", "touch \"$PWD\"/secret/{x,y}",
+    ],
+)  # fmt: skip
+def test_a_command_that_names_a_file_nobody_may_change_is_asked_for(
+    world: World, command: str
+) -> None:
+    bans = ["edit(secret/**)", "edit(src/lock)"]
+
+    assert world.bash(command, "yolo", deny=bans) == "ask"
+    assert world.bash(command, allow=[f"bash({command})"], deny=bans) == "ask"
+    assert world.bash(command, "yolo") == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat secret/x", "git diff secret/x", "grep -r x secret | head", "ls -l secret", "timeout 5 cat secret/x",
+        "touch secrets", "cp a b", "cp /tmp/lock .", "rm -r src/secret", "make secret.o",
+    ],
+)  # fmt: skip
+def test_a_ban_on_changes_lets_commands_read_the_file_and_change_others(
+    world: World, command: str
+) -> None:
+    assert world.bash(command, "yolo", deny=["edit(secret/**)", "edit(src/lock)"]) == "allow"
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("shuf", "shuf -o out a"), ("shuf", "shuf --outp=out a"), ("iconv", "iconv -oout a"), ("sdiff", "sdiff -o out a b"),
+        ("csplit", "csplit -f out a 1"), ("tree", "tree -o out"), ("tree", "tree --output out"), ("less", "less -o out < a"),
+        ("git branch", "git branch --edit-description"),
+    ],
+)  # fmt: skip
+def test_options_by_which_a_reader_writes_are_not_what_its_rule_is_about(
+    world: World, rule: str, command: str
+) -> None:
+    assert world.bash(command, allow=[f"bash({rule}:*)"]) == "ask"
+
+
+def test_readers_that_could_write_may_read(world: World) -> None:
+    for command in ("shuf a", "iconv -f latin1 a", "sdiff a b", "tree -L 2", "git branch -a"):
+        assert (
+            world.bash(command, allow=[f"bash({command.rpartition(' -')[0] or command}:*)"])
+            == "allow"
+        )
+
+
+def test_a_question_says_where_a_link_leads(world: World) -> None:
+    (world.root / "out").symlink_to("../outside")
+    (world.root / "hooks").symlink_to("src")
+    policy = world.policy(ask=["edit(src/**)"])
+
+    def reason(tool: str, path: str) -> str:
+        return policy.decide(tool, {"path": path}).reason
+
+    there = world.outside / "x"
+    assert reason("write", "out/x") == f"it is outside the workspace: {str(there)!r}"
+    assert reason("read", str(there)) == f"it is outside the workspace: {str(there)!r}"
+    assert reason("edit", "hooks/a.py").endswith("asks before it: 'src/a.py'")
+    assert reason("edit", "src/a.py").endswith("asks before it")
 
 
 def test_a_ban_leaves_alone_what_it_is_not_about(world: World) -> None:

@@ -12,8 +12,9 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,7 +22,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loopwright import Agent, Harness, tool
-from loopwright.errors import Misuse, SessionLocked, SessionNotFound
+from loopwright.errors import (
+    Misuse,
+    SessionDamaged,
+    SessionError,
+    SessionLocked,
+    SessionNotFound,
+    StoreUnavailable,
+)
 from loopwright.messages import Cost, Usage, UserMessage
 from loopwright.session import MemoryStore, Session, SqliteStore
 from loopwright.session.doctor import Report, examine, repair
@@ -429,22 +437,153 @@ async def test_a_damaged_index_loses_nothing(tmp_path: Path) -> None:
     assert (after.findings, after.entries) == ([], 120)
 
 
-async def test_a_damaged_first_page_is_said_and_left(tmp_path: Path) -> None:
+def overwrite(path: Path, place: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(data)
+
+
+FIRST_PAGE = {
+    "one byte of a name": lambda data: (data.index(b"operation"), b"\x8c"),
+    "a column's name": lambda data: (data.index(b"custom_type"), b"X"),
+    "one byte of the head's magic": lambda data: (3, b"\xff"),
+    "all of the head but the magic": lambda data: (16, b"\xff" * 84),
+    "all of the list of tables": lambda data: (100, b"\xff" * 3_996),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "vacuumed"),
+    [
+        *((what, False) for what in FIRST_PAGE),
+        ("one byte of a name", True),  # its tables begin elsewhere, as the rest of the list says
+        ("a column's name", True),
+    ],
+)
+async def test_a_damaged_first_page_is_told_as_damage_and_loses_nothing(
+    tmp_path: Path, what: str, vacuumed: bool
+) -> None:
+    path = await a_database(tmp_path)
+    change(path, *(["VACUUM"] if vacuumed else []))
+    overwrite(path, *FIRST_PAGE[what](path.read_bytes()))
+    damaged = path.read_bytes()
+
+    with pytest.raises(SessionDamaged):
+        await texts(path)
+    report = await examine(path)
+    unchanged = path.read_bytes() == damaged
+    (done,) = await repair(path)
+
+    assert kinds(report) == {"schema"}
+    assert unchanged
+    assert len(report.mendable) == 1
+    assert done.backup is not None
+    assert (await examine(path)).findings == []
+    assert [await texts(path, each) for each in ("s0", "s1")] == [WHOLE, WHOLE]
+
+
+async def test_what_is_still_beside_a_file_with_a_damaged_head_is_saved_too(tmp_path: Path) -> None:
     path = await a_database(tmp_path)
     change(path)
-    with path.open("r+b") as file:
-        file.seek(100)
-        file.write(b"\xff" * 3000)
+    whole = path.read_bytes()
+    log = path.with_name("sessions.db-wal")
+    async with await SqliteStore.open(path) as store:
+        await store.create(SessionInfo(id="late"))
+        written = log.read_bytes()
+    path.write_bytes(whole)
+    log.write_bytes(written)
+    overwrite(path, 0, b"SQLite fXrmat")
+
+    (done,) = await repair(path)
+
+    assert done.backup is not None
+    async with await SqliteStore.open(path) as store:
+        assert {info.id for info in await store.list()} == {"s0", "s1", "late"}
+    assert await texts(path) == WHOLE
+
+
+async def test_a_database_of_another_program_with_a_damaged_first_page_is_left(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "other.db"
+    change(path, "CREATE TABLE notes (text TEXT)", "INSERT INTO notes VALUES ('format')")
+    overwrite(path, 100, b"\xff" * 3_996)
     damaged = path.read_bytes()
 
     report = await examine(path)
     (done,) = await repair(path)
 
-    assert not report.sound
     assert report.mendable == []
+    assert not report.sound
     assert (done.actions, done.backup) == ([], None)
     assert path.read_bytes() == damaged
-    assert {file.name for file in tmp_path.iterdir()} == {"sessions.db"}
+
+
+VALUES = {
+    "text that is no UTF-8": "UPDATE lane SET body = CAST(CAST(body AS BLOB) || x'20' AS TEXT), name "
+    "= CAST(x'6d61ff' AS TEXT) WHERE session_id = 's0'",
+    "a title that is no UTF-8": "UPDATE session SET preview = CAST(x'41ff42' AS TEXT) WHERE id = 's0'",
+    "bytes for text": "UPDATE session SET preview = x'4142' WHERE id = 's0'",
+    "text for a number": "UPDATE session SET head = 'many' WHERE id = 's0'",
+    "metadata that is no JSON": "UPDATE session SET metadata = '{7' WHERE id = 's0'",
+}
+
+
+@pytest.mark.parametrize("what", VALUES)
+async def test_a_value_that_nobody_can_read_is_found_and_made_readable(
+    tmp_path: Path, what: str
+) -> None:
+    path = await a_database(tmp_path)
+    change(path, VALUES[what])
+
+    report = await examine(path)
+    (done,) = await repair(path)
+
+    assert kinds(report) == {"wrong_values"}
+    assert done.removed is not None
+    assert (await examine(path)).findings == []
+    assert [await texts(path, each) for each in ("s0", "s1")] == [WHOLE, WHOLE]
+    async with await SqliteStore.open(path) as store:
+        assert len(await store.list()) == 2
+
+
+async def readable(path: Path) -> dict[str, int]:
+    """How many entries each session has that can be read as a whole."""
+    found: dict[str, int] = {}
+    try:
+        store = await SqliteStore.open(path, read_only=True)
+    except SessionError:
+        return found
+    async with store:
+        with suppress(SessionError):
+            await store.list()
+        for each in ("s0", "s1"):
+            with suppress(SessionError):
+                await store.state(each)
+                found[each] = len([row.entry() for row in await store.entries(each)])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(25))
+async def test_whatever_bytes_are_flipped_it_is_told_and_what_could_be_read_still_can(
+    tmp_path: Path, seed: int
+) -> None:
+    path = await a_database(tmp_path)
+    change(path)
+    chance = Random(seed)
+    data = bytearray(path.read_bytes())
+    end = (100, 4096, len(data))[seed % 3]
+    for _ in range(chance.choice((1, 1, 12))):
+        data[chance.randrange(end)] = chance.randrange(256)
+    path.write_bytes(data)
+
+    before = await readable(path)
+    await examine(path)
+    with suppress(StoreUnavailable):
+        await repair(path)
+    after = await readable(path)
+
+    assert {each: after.get(each) for each in before} == before
 
 
 # -- files that are none of ours -------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopwright.errors import SessionDamaged, SessionTooNew
+from loopwright.harness.session_budget import count_session
+from loopwright.loop.budget import Budget, BudgetUsedUp
+from loopwright.loop.request_bounds import Bound, Prices
 from loopwright.messages import AssistantMessage, UserMessage
 from loopwright.session.entries import (
     BranchSummaryEntry,
@@ -34,6 +38,7 @@ from loopwright.session.formats.pi_messages import (
     shown_to_model,
 )
 from loopwright.session.memory import MemoryStore
+from loopwright.session.session import Session
 from loopwright.session.tree import context_of
 
 SESSION_ID = "3f0c5a52-6a2e-4c84-9d0e-2a2d5f0f8a11"
@@ -760,3 +765,36 @@ def test_any_tree_keeps_its_order_and_loses_no_message(shape: list[tuple[str, in
     ]
     assert found == wanted
     assert session.lanes[0].leaf_id in known
+
+
+@pytest.mark.parametrize(
+    ("told", "tokens", "total"),
+    [
+        ({"input": -5, "output": -5, "totalTokens": -10, "cost": {"total": -10}}, 0, None),
+        ({"input": 10**18, "output": 5, "cost": {"total": 1e308}}, 10**15, 1e9),
+        ({"input": 1e300, "output": 5.0, "cost": {"total": 0.5}}, 10**15, 0.5),
+        ({"input": 10**40, "output": 5, "cost": {"total": 0.5}}, 10**15, 0.5),
+    ],
+)
+async def test_numbers_that_nobody_counted_are_in_bounds_and_a_budget_goes_by_them(
+    told: dict[str, Any], tokens: int, total: float | None
+) -> None:
+    file = Writer(header())
+    file.say(user("hello"))
+    file.say(reply({"type": "text", "text": "hi"}) | {"usage": told})
+    store = MemoryStore()
+
+    await store_imported(store, read(file.bytes()), session_id="s")
+
+    spent = (await store.info("s")).usage
+    assert (spent.input, spent.cost.total) == (tokens, total)
+    session = await Session.open(store, "s")
+    for budget in (Budget(max_cost_usd=0.1), Budget(max_tokens=100), Budget(max_turns=5)):
+        await count_session(budget, session)
+        capped = budget.max_turns is None and (tokens or budget.max_cost_usd is not None)
+        if capped:
+            with pytest.raises(BudgetUsedUp):
+                await budget.reserve(Bound(10, 50, Prices(Fraction(1), Fraction(1))))
+        else:
+            await budget.reserve(Bound(10, 50, None))
+    await session.aclose()

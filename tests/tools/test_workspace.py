@@ -670,3 +670,18 @@ def test_owner_and_group_are_kept(tmp_path: Path) -> None:
 
     after = (tmp_path / "f").stat()
     assert (after.st_uid, after.st_gid) == (1234, 5678)
+
+
+async def test_a_workspace_that_is_gone_is_not_made_again(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    workspace = LocalWorkspace(root, allow=[tmp_path / "beside"])
+    root.rmdir()
+
+    for path in ("a", "sub/a"):
+        with pytest.raises(ToolError, match="the workspace .* is gone"):
+            await put(workspace, path, b"a")
+    await put(workspace, str(tmp_path / "beside" / "a"), b"a")
+
+    assert not root.exists()
+    assert (tmp_path / "beside" / "a").read_bytes() == b"a"

@@ -177,7 +177,7 @@ def cost_of(usage: Usage, models: Sequence[Model]) -> Fraction | None:
     total = usage.cost.total
     if total is not None and math.isfinite(total) and total >= 0:
         return exact(total)
-    if unpriced(models) is not None:
+    if not models or unpriced(models) is not None:
         return None
     return max(_at_most(usage, rates_for(model, usage)) for model in models)
 

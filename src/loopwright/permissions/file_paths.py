@@ -69,13 +69,28 @@ class Places:
         except (OSError, ValueError):  # a NUL, a name that no system takes, a loop of links
             return None
 
-    def named(self, name: str) -> Iterator[str]:
-        """The paths that a shell makes of *name*: itself, and with `*` or `?` the files it fits."""
-        yield name
-        if has_wildcard(name) and "\0" not in name:
-            home = name.startswith("~/")
-            start = self._given_home if home else os.sep if name.startswith("/") else self.root
-            yield from _fitting(start, (name[2:] if home else name).split("/"))
+    def named(self, name: str, folder: str | None = None) -> Iterator[str]:
+        """The paths that a shell in *folder*, by default the workspace, makes of *name*: itself,
+        and with `*`, `?` or `[` the files it fits."""
+        if "\0" in name:
+            return
+        start = folder or self.root
+        if name.startswith("~"):
+            who, _, below = name.partition("/")
+            home = self._home_of(who)
+            if home is not None:
+                start, name = home, below
+        elif name.startswith("/"):
+            start, name = os.sep, name.lstrip("/")
+        yield os.path.join(start, name)
+        if _is_glob(name):
+            yield from _fitting(start, name.split("/"))
+
+    def _home_of(self, who: str) -> str | None:
+        if who in ("~", f"~{os.path.basename(self._given_home)}"):
+            return self._given_home
+        home = os.path.expanduser(who)  # asks the system who there is
+        return None if home == who else home
 
     def inside(self, real: str) -> bool:
         """Whether *real* is the workspace or in it."""
@@ -189,12 +204,16 @@ def _fitting(start: str, names: Iterable[str]) -> list[str]:
     """The paths below *start* for *names*, which may have wildcards; the last need not be there."""
     found = [start]
     for name in names:
-        if has_wildcard(name):
+        if _is_glob(name):
             each = (glob.iglob(os.path.join(glob.escape(folder), name)) for folder in found)
             found = list(itertools.islice(itertools.chain.from_iterable(each), MOST_FITTING))
         else:
             found = [os.path.join(folder, name) for folder in found]
     return found
+
+
+def _is_glob(name: str) -> bool:
+    return has_wildcard(name) or "[" in name
 
 
 def _within(path: str, folder: str) -> bool:

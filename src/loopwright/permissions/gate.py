@@ -1,5 +1,8 @@
 """The hook between a policy and a run: lets a call pass, refuses it, or has somebody asked.
 
+An answer is to what was asked: a file that the path has come to lead to meanwhile, or a mode that
+was chosen in the meantime, is judged anew.
+
 What the policy asks for goes to the front end's `ask`, one question at a time. Where there is none,
 the call is parked in the session until somebody decides (harness/approvals.py); an agent without a
 session refuses it.
@@ -28,8 +31,10 @@ __all__ = [
     "Answer",
     "Ask",
     "Deny",
+    "Judged",
     "PermissionGate",
     "Question",
+    "declined",
     "permission_gate",
 ]
 
@@ -72,6 +77,17 @@ Answer = AllowOnce | AllowAlways | Deny
 Ask = Callable[[Question], Awaitable[Answer]]
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of a call at the gate."""
+
+    verdict: BeforeToolCallResult | None
+    args: dict[str, Any]
+    """What is run if it may."""
+    real: tuple[str, ...] = ()
+    """The real paths that it may come to, if it works on files: it was judged by these."""
+
+
 class PermissionGate:
     """A `before_tool_call` hook. `granted` has the rules that answers added, to be kept."""
 
@@ -93,6 +109,10 @@ class PermissionGate:
 
     async def __call__(self, call: BeforeToolCall, signal: Any) -> BeforeToolCallResult | None:
         """The verdict on *call*. An exception of the other hook, or of `ask`, blocks the call."""
+        return (await self.judge(call, signal)).verdict
+
+    async def judge(self, call: BeforeToolCall, signal: Any) -> Judged:
+        """The verdict on *call*, with what it is about. Raises what the other hook or `ask` does."""
         other = None if self._other is None else self._other(call, signal)
         if inspect.isawaitable(other):
             other = await other
@@ -101,35 +121,36 @@ class PermissionGate:
                 f"before_tool_call returned {type(other).__name__}, not a BeforeToolCallResult"
             )
         if other is not None and other.block:
-            return other
+            return Judged(other, call.args)
         tool = next((one for one in call.context.tools if one.name == call.tool_call.name), None)
         if tool is None:
-            return other  # there is no such tool, and nobody needs to be asked about it
+            # There is no such tool, and nobody needs to be asked about it.
+            return Judged(other, call.args)
         # What would be run is judged, not what was asked for.
         made = None if other is None else other.args
         args = call.args if made is None else _as_run(tool, made)
-        verdict = await self._judge(call, args)
-        if other is None:
-            return verdict
-        return _joined(other, verdict)
+        verdict, decision = await self._judge(call, args)
+        if other is not None:
+            verdict = _joined(other, verdict)
+        return Judged(verdict, args, decision.real)
 
     async def _judge(
         self, call: BeforeToolCall, args: dict[str, Any]
-    ) -> BeforeToolCallResult | None:
+    ) -> tuple[BeforeToolCallResult | None, Decision]:
         decision = await self._decide(call, args)
         if decision.effect == "ask" and self.ask is not None:
             async with self._asking:
                 # An answer to the question before this one may have settled it.
                 decision = await self._decide(call, args)
                 if decision.effect == "ask":
-                    return await self._put(self.ask, call, args, decision)
+                    return await self._put(self.ask, call, args, decision), decision
         if decision.effect == "deny":
-            return _blocked(call, decision.reason)
+            return _blocked(call, decision.reason), decision
         if decision.effect == "ask":
-            return BeforeToolCallResult(approval=True)
+            return BeforeToolCallResult(approval=True), decision
         # A tool that always wants approval is quieted by a rule, or by yolo, not by a default.
         stated = decision.rule is not None or self.policy.mode == "yolo"
-        return BeforeToolCallResult(approval=False) if stated else None
+        return BeforeToolCallResult(approval=False) if stated else None, decision
 
     async def _decide(self, call: BeforeToolCall, args: dict[str, Any]) -> Decision:
         return await run_in_thread(self.policy.decide, call.tool_call.name, args)
@@ -141,23 +162,25 @@ class PermissionGate:
         # Where a rule asks, or may deny, an allowance beside it would change nothing.
         rule = self.policy.rule_for(name, args) if decision.rule is None else None
         answer = await ask(Question(call.tool_call.id, name, args, decision, rule))
-        match answer:
-            case Deny(reason, by_user):
-                if not by_user:
-                    return _blocked(call, f"{decision.reason}, and {reason}")
-                said = f"the user said: {reason}" if reason else "the user said no"
-                return _blocked(call, said)
-            case AllowAlways(chosen):
-                granted = chosen or rule
-                if granted is not None and granted not in self.policy.rules:
-                    self.policy.rules.append(granted)
-                    self.granted.append(granted)
-                    if self._on_granted is not None:
-                        self._on_granted(granted)
-            case AllowOnce():
-                pass
-            case _:  # a front end is foreign code
-                raise TypeError(f"ask returned {answer!r}, which is no answer")
+        if isinstance(answer, Deny):
+            if not answer.by_user:
+                return _blocked(call, f"{decision.reason}, and {answer.reason}")
+            return _blocked(call, declined(answer.reason))
+        # A front end is foreign code.
+        if not isinstance(answer, AllowOnce | AllowAlways):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"ask returned {answer!r}, which is no answer")
+        # While the question was open, the mode, a rule, or a link on the way may have changed.
+        now = await self._decide(call, args)
+        if now.effect == "deny":
+            return _blocked(call, now.reason)
+        if now.real != decision.real:
+            return _blocked(call, "its path leads to another file now than when it was asked for")
+        granted = (answer.rule or rule) if isinstance(answer, AllowAlways) else None
+        if granted is not None and granted not in self.policy.rules:
+            self.policy.rules.append(granted)
+            self.granted.append(granted)
+            if self._on_granted is not None:
+                self._on_granted(granted)
         return BeforeToolCallResult(approval=False)
 
 
@@ -177,6 +200,11 @@ def permission_gate(
     down; `gate.granted` has them too.
     """
     return PermissionGate(policy, ask, then=then, on_granted=on_granted)
+
+
+def declined(reason: str) -> str:
+    """What the model is told of a `Deny` of the user: their words are advice, not the cause."""
+    return f'the user declined and said: "{reason}"' if reason else "the user said no"
 
 
 def _blocked(call: BeforeToolCall, reason: str) -> BeforeToolCallResult:

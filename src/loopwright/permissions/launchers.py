@@ -201,7 +201,7 @@ def _tar(words: Words) -> str | None:
 
 _git_options = _options(
     "cOx", "upload-pack", "receive-pack", "exec", "open-files-in-pager", "output", "extcmd",
-    "config", "config-env", "ext-diff", "exec-path", "template", "upload-archive",
+    "config", "config-env", "edit-description", "ext-diff", "exec-path", "template", "upload-archive",
 )  # fmt: skip
 _GIT_RUNS_OTHERS = _words(
     "bisect submodule filter-branch config difftool mergetool hook for-each-repo send-email daemon"
@@ -263,7 +263,12 @@ _BY_ARGUMENT: dict[str, Suspicion] = {
     "fdfind": _options("xX", "exec", "exec-batch"),
     "rg": _options("", "pre", "hostname-bin"),
     "sort": _options("o", "compress-program", "output"),
-    "tree": _options("o"),
+    "tree": _options("o", "output"),
+    "shuf": _options("o", "output"),
+    "iconv": _options("o", "output"),
+    "sdiff": _options("o", "output"),
+    "less": _options("oO", "log-file", "LOG-FILE"),
+    "csplit": lambda words: _any(lambda word: True, words),  # whatever it is given, it writes
     "uniq": _second_file("fsw"),
     "xxd": _second_file("cglos"),
     "file": _options("C", "compile"),

@@ -18,13 +18,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from ..errors import ConfigurationError
 from .command_line import Command, CommandLine, Redirect
 from .command_rules import Match, command_pattern
 from .file_paths import Located, Places, plain_name
+from .named_files import changes_nothing, put_into
 from .rules import CHANGING_TOOLS, FILE_TOOLS, READING_TOOLS, Effect, Rule
 from .shell_command import parse_command_line
 
@@ -44,6 +45,9 @@ the next shell: `auto-edit` alone changes nothing of these names, and nothing be
 LONGEST_TO_KEEP = 2000
 """Characters of a command that is worth a rule: nobody asks for a here-document a second time."""
 
+MOST_FOLDERS = 20
+"""In so many folders that a line may go to by `cd` its names are looked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -54,6 +58,8 @@ class Decision:
     """For people and for the model; a part of a sentence."""
     rule: Rule | None = None
     """The rule that decided. None: it was the mode."""
+    real: tuple[str, ...] = field(default=(), compare=False)
+    """Of a call of a tool that works on files: the real paths by which it was judged."""
 
 
 class _Opened(NamedTuple):
@@ -115,7 +121,8 @@ class Policy:
         """
         decision = self._decide(tool_name, args)
         if self._mode == "read-only" and decision.effect == "ask":
-            return Decision("deny", f"{decision.reason}, and in read-only nobody is asked")
+            reason = f"{decision.reason}, and in read-only nobody is asked"
+            return Decision("deny", reason, real=decision.real)
         return decision
 
     def _decide(self, tool_name: str, args: Mapping[str, Any]) -> Decision:
@@ -132,12 +139,6 @@ class Policy:
             rule.effect == "deny" and rule.covers("read") and self._places.catches(rule, located)
             for rule in self.rules
         )
-
-    def leads_to(self, path: str) -> tuple[str, ...]:
-        """The real paths that a tool may come to which is given *path*; none if it can be no
-        path."""
-        located = self._places.locate(path)
-        return () if located is None else located.real
 
     def rule_for(self, tool_name: str, args: Mapping[str, Any]) -> Rule | None:
         """The narrowest rule that would allow such a call for good; None if there is none."""
@@ -173,7 +174,18 @@ class Policy:
         located = self._places.locate(path)
         if located is None:
             return Decision("deny", f"{path[:200]!r} can be no path")
-        return self._by_rules(tool_name, located) or self._by_mode(tool_name, located)
+        decision = self._by_rules(tool_name, located) or self._by_mode(tool_name, located)
+        reason = decision.reason
+        # Whoever is asked should not have to guess where a link leads.
+        if decision.effect == "ask" and (elsewhere := self._elsewhere(located)):
+            reason = f"{reason}: {elsewhere}"
+        return replace(decision, reason=reason, real=located.real)
+
+    def _elsewhere(self, located: Located) -> str:
+        """The real paths that are not what *located* is spelled like, or are outside."""
+        inside = self._places.inside
+        paths = [r for r in located.real if r not in located.spelled or not inside(r)]
+        return " or ".join(repr(_middle_cut(self._places.shown(path))) for path in paths)
 
     def _by_rules(self, tool_name: str, located: Located | None = None) -> Decision | None:
         for effect in ("deny", "ask", "allow"):
@@ -283,21 +295,33 @@ class Policy:
         return Decision("ask", f"it may be what the rule {str(maybe)!r} is about", maybe)
 
     def _names_what_is_banned(self, line: CommandLine) -> Decision | None:
-        """Whether a command is given the name of a file that may not be read. What it would do with
-        it is not known: `cat .env`, `git rm .env`."""
-        bans = [
-            rule
-            for rule in self.rules
-            if rule.effect != "allow" and rule.pattern is not None and rule.covers("read")
-        ]
-        if not bans:
+        """Whether a command is given the name of a file that may not be read, or changed. What it
+        would do with it is not known: `cat .env`, `git rm .env`, `tee .env`."""
+        bans = [rule for rule in self.rules if rule.effect != "allow" and rule.pattern is not None]
+        on_all = [rule for rule in bans if rule.covers("read")]
+        on_changes = [rule for rule in bans if rule.covers("write")]
+        if not on_all and not on_changes:
             return None
-        names = dict.fromkeys(name for command in line.commands for name in command.names)
-        for path in dict.fromkeys(path for name in names for path in self._places.named(name)):
-            located = self._places.locate(path)
-            for rule in bans:
-                if located is not None and self._places.catches(rule, located):
-                    return Decision("ask", f"it names what the rule {str(rule)!r} is about", rule)
+        folders = [self._places.root]  # where it may be, once there was a `cd`
+        for command in line.commands:
+            rules = on_all if changes_nothing(command) else on_all + on_changes
+            names = dict.fromkeys([*command.names, *put_into(command)])
+            paths = dict.fromkeys(
+                path
+                for name in names
+                for folder in folders
+                for path in self._places.named(name, folder)
+            )
+            for path in paths:
+                located = self._places.locate(path)
+                for rule in rules:
+                    if located is not None and self._places.catches(rule, located):
+                        reason = f"it names what the rule {str(rule)!r} is about"
+                        return Decision("ask", reason, rule)
+            if command.words[:1] == ("cd",):
+                reached = paths if command.names else self._places.named("~")
+                new = [path for path in reached if path not in folders]
+                folders += new[: MOST_FOLDERS - len(folders)]
         return None
 
     def _doubt(self, line: CommandLine, redirects: list[_Opened]) -> Decision | None:
@@ -395,6 +419,10 @@ def _catches(rule: Rule, line: CommandLine, text: str) -> Match:
     pattern = command_pattern(rule.pattern)
     matches = {pattern.catches(command) for command in line.commands}
     return "yes" if "yes" in matches else "maybe" if "maybe" in matches else "no"
+
+
+def _middle_cut(path: str) -> str:
+    return path if len(path) <= 400 else f"{path[:200]}…{path[-200:]}"
 
 
 def _shown(word: str | None) -> str:

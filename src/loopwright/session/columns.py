@@ -271,7 +271,7 @@ def _read(kind: type[RecordT], body: str, session_id: str, **columns: Any) -> Re
         data = cast("dict[str, Any]", msgspec.json.decode(body))
         return kind.from_dict(data | columns if columns else data)
     except (DecodeError, msgspec.MsgspecError, TypeError, UnicodeError, RecursionError) as error:
-        raise _damaged(kind, session_id, error) from error
+        raise _damaged(kind, f"session {session_id}", error) from error
 
 
 def _read_plain(kind: type[RecordT], body: str, session_id: str) -> RecordT:
@@ -279,15 +279,22 @@ def _read_plain(kind: type[RecordT], body: str, session_id: str) -> RecordT:
     try:
         return _decoder(kind)(body)
     except (msgspec.MsgspecError, TypeError, UnicodeError, RecursionError) as error:
-        raise _damaged(kind, session_id, error) from error
+        raise _damaged(kind, f"session {session_id}", error) from error
 
 
-def _damaged(kind: type[Record], session_id: str, error: Exception) -> SessionDamaged:
+def _damaged(kind: type[Record], where: str, error: Exception) -> SessionDamaged:
     return SessionDamaged(
         f"a stored {kind.__name__} cannot be read: {error}",
-        where=f"session {session_id}",
+        where=where,
         hint="`loopwright sessions doctor` looks at a copy and says what can be saved",
     )
+
+
+def _free_form(kind: type[Record], body: str, where: str) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, TypeError, UnicodeError, RecursionError) as error:
+        raise _damaged(kind, where, error) from error
 
 
 def read_info(row: Sequence[Any]) -> SessionInfo:
@@ -305,7 +312,9 @@ def read_info(row: Sequence[Any]) -> SessionInfo:
         preview=preview,
         entries=entries,
         usage=_read_plain(Usage, usage, session_id),
-        metadata=None if metadata is None else msgspec.json.decode(metadata),
+        metadata=None
+        if metadata is None
+        else _free_form(SessionInfo, metadata, f"session {session_id}"),
         locked_by=None if owner is None or owner_is_dead(owner) else owner,
     )
 
@@ -337,9 +346,8 @@ def read_approval(session_id: str, status: str, digest: str, body: str) -> Appro
 
 def read_fact(namespace: str, key: str, value: str, seq: int) -> Fact:
     """From `namespace, key, value, seq`."""
-    return Fact(
-        namespace=cast("Any", namespace), key=key, value=msgspec.json.decode(value), seq=seq
-    )
+    found = _free_form(Fact, value, f"fact {namespace} {key}")
+    return Fact(namespace=cast("Any", namespace), key=key, value=found, seq=seq)
 
 
 def read_usage(session_id: str, seq: int, body: str) -> UsageRow:

@@ -27,6 +27,9 @@ _KEYS = {
 """Tables without row numbers."""
 
 
+_GO_BY = ("id", "session_id", "name", "namespace", "key")
+
+
 def corruption(connection: sqlite3.Connection) -> list[str]:
     """What SQLite finds wrong with the pages; the first few."""
     try:
@@ -52,20 +55,52 @@ def salvage(
         target.execute(tables.in_dialect(statement, tables.SQLITE))
     target.execute(tables.WRITE_FORMAT, (tables.FORMAT_KEY, str(tables.FORMAT_VERSION)))
     target.execute("BEGIN")
-    counts: list[str] = []
-    for table in ("session", *tables.TABLES):
-        names = [name for _, name, *_ in target.execute(f"PRAGMA table_info({table})")]
-        marks = ", ".join("?" * len(names))
-        into = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})"
-        number = 0
-        for row in _rows(source, table, names):
+    every = ("session", *tables.TABLES)
+    counts = dict.fromkeys(every, 0)
+    for table in every:
+        names, into = _filling(target, table)
+        whole = _wholly(target, table)
+        for found in _rows(source, table, names):
+            row = whole(found)
             if target.execute(into, row).rowcount > 0:
-                number += 1
+                counts[table] += 1
             elif table not in _KEYS:  # those are read twice, from either end
                 keep_aside(table, dict(zip(names, row, strict=True)))
-        counts.append(f"{number} of {table}")
+    # Once more, as a store reads them: an index may lead to rows that the table itself hides.
+    ids = target.execute("SELECT id FROM session UNION SELECT session_id FROM entry").fetchall()
+    for table in every:
+        names, into = _filling(target, table)
+        key = "id" if table == "session" else "session_id"
+        # No reader of entries asks for their epoch, so one that is damaged there can be read.
+        listed = ["0" if (table, name) == ("entry", "epoch") else name for name in names]
+        sql = f"SELECT {', '.join(listed)} FROM {table} WHERE {key} = ?"
+        whole = _wholly(target, table)
+        for order in (" ORDER BY seq", " ORDER BY seq DESC") if table == "entry" else ("",):
+            for values in ids:
+                for row in _until_damaged(source, sql + order, values):
+                    counts[table] += max(0, target.execute(into, whole(row)).rowcount)
     target.execute("COMMIT")
-    return [f"the database was built anew from the rows that could be read: {', '.join(counts)}"]
+    said = ", ".join(f"{number} of {table}" for table, number in counts.items())
+    return [f"the database was built anew from the rows that could be read: {said}"]
+
+
+def _wholly(target: sqlite3.Connection, table: str) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What puts something where a row must not have nothing, unless it is what the row goes by: a
+    store that reads such a row may do without it."""
+    fills = [
+        ("" if kind == "TEXT" else 0) if needed and name not in _GO_BY else None
+        for _, name, kind, needed, *_ in target.execute(f"PRAGMA table_info({table})")
+    ]
+    return lambda row: tuple(
+        fill if value is None else value for value, fill in zip(row, fills, strict=True)
+    )
+
+
+def _filling(target: sqlite3.Connection, table: str) -> tuple[list[str], str]:
+    """The columns of *table*, and the statement that adds a row unless its key is there."""
+    names = [name for _, name, *_ in target.execute(f"PRAGMA table_info({table})")]
+    marks = ", ".join("?" * len(names))
+    return names, f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})"
 
 
 def lenient_text(data: bytes) -> str:
@@ -106,10 +141,12 @@ def _rows(source: sqlite3.Connection, table: str, names: list[str]) -> Iterator[
             yield tuple(row)
 
 
-def _until_damaged(source: sqlite3.Connection, sql: str) -> Generator[Any, None, bool]:
+def _until_damaged(
+    source: sqlite3.Connection, sql: str, values: tuple[Any, ...] = ()
+) -> Generator[Any, None, bool]:
     """The rows up to the first that cannot be read. Returns whether those were all."""
     try:
-        cursor = source.execute(sql)
+        cursor = source.execute(sql, values)
         while (row := cursor.fetchone()) is not None:
             yield row
     except sqlite3.Error:

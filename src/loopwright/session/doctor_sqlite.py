@@ -26,33 +26,46 @@ from . import columns, refusals, tables
 from .doctor_report import Finding, Report
 from .doctor_rows import HeldSession, check_session
 from .doctor_salvage import corruption, lenient_text
+from .doctor_schema import has_our_columns, is_ours_below
+from .doctor_values import wrong_values
 from .entries import EntryRow
 from .leases import describe_owner, owner_is_dead
 from .sqlite_file import DatabaseFile
 
-__all__ = ["examine_database", "held_session", "orphans", "session_ids"]
+__all__ = ["SCHEMA", "examine_database", "held_session", "orphans", "session_ids"]
 
 _BUSY_SECONDS = 5.0
-_KINDS: dict[type[SessionError], str] = {SessionTooNew: "too_new", SessionDamaged: "foreign"}
+SCHEMA = "schema"
+"""The kind of finding for a list of tables that cannot be read; see doctor_schema."""
 T = TypeVar("T")
 
 
 def examine_database(path: Path, session_id: str | None) -> Report:
     """Look at *path*. Raises `SessionNotFound` if it is asked for a session that is not there."""
     report = Report(target=str(path))
+    file = DatabaseFile(path, _BUSY_SECONDS, read_only=True)
     try:
-        connection = DatabaseFile(path, _BUSY_SECONDS, read_only=True).connect()
-    except (SessionTooNew, SessionDamaged, StoreUnavailable) as error:
+        connection = file.connect()
+    except SessionTooNew as error:
+        report.findings = [_of_file("too_new", error.message, hint=error.hint)]
+        return report
+    except (SessionDamaged, StoreUnavailable) as error:
+        if isinstance(error, SessionDamaged) and is_ours_below(path):
+            report.findings = [_schema(error.message)]
+            return report
         if isinstance(error, StoreUnavailable) and _is_earlier(path):
             what = f"{error.message}; it is brought up to date when it is next written to"
             report.findings = [
                 Finding(kind="earlier_format", severity="note", where="file", message=what)
             ]
             return report
-        kind = _KINDS.get(type(error), "unusable")
+        kind = "foreign" if isinstance(error, SessionDamaged) else "unusable"
         report.findings = [_of_file(kind, error.message, hint=error.hint)]
         return report
     except sqlite3.Error as error:
+        if isinstance(file.fault(error), SessionDamaged) and is_ours_below(path):
+            report.findings = [_schema(str(error))]
+            return report
         what = f"SQLite cannot read it: {error}"
         report.findings = [_of_file("unusable", what, hint="restore it from a backup")]
         return report
@@ -62,6 +75,14 @@ def examine_database(path: Path, session_id: str | None) -> Report:
     finally:
         connection.close()
     return report
+
+
+def _schema(trouble: str) -> Finding:
+    return _of_file(
+        SCHEMA,
+        f"its list of tables is damaged: {trouble}",
+        mends="the list is made anew, and all that can still be read is put into new pages",
+    )
 
 
 def _is_earlier(path: Path) -> bool:
@@ -99,6 +120,19 @@ def _look(connection: sqlite3.Connection, session_id: str | None, report: Report
         return  # what a query over damaged pages says, the copy made of them will say better
     connection.execute("BEGIN")  # one instant, while others write
     try:
+        if not has_our_columns(connection):
+            report.findings = [_schema("a table or a column is missing")]
+            return
+        report.findings += [
+            _of_file(
+                "wrong_values",
+                f"{column} has {what}",
+                mends="bytes that are no text become U+FFFD, and what is no number 0",
+            )
+            for column, what in wrong_values(connection, session_id)
+        ]
+        if report.findings:
+            return  # nobody can compare what is no number; the copy will tell
         ids = [session_id] if session_id is not None else session_ids(connection)
         for each in ids:
             held = held_session(connection, each)

@@ -12,24 +12,28 @@ Not here: what is wrong with a session and what mends it (doctor_rows), or readi
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ..errors import SessionLocked, StoreUnavailable
+from ..errors import SessionDamaged, SessionLocked, StoreUnavailable
 from ..messages import Usage
 from . import columns, refusals, tables
 from .doctor_report import Finding, Repaired
 from .doctor_rows import Change, mend
 from .doctor_salvage import corruption, lenient_text, salvage
-from .doctor_sqlite import examine_database, held_session, orphans, session_ids
+from .doctor_schema import copy_with_our_schema
+from .doctor_sqlite import SCHEMA, examine_database, held_session, orphans, session_ids
+from .doctor_values import mend_values
 from .entries import now_ms
 from .leases import describe_owner, owner_is_dead
 from .rows import InboxItem
+from .sqlite_file import DatabaseFile
 
 __all__ = ["repair_database"]
 
@@ -39,21 +43,24 @@ def repair_database(path: Path, session_id: str | None) -> Repaired:
     before = examine_database(path, session_id)
     if not before.mendable:
         return Repaired(target=path, left=before.findings)
-    connection = _alone(path)
+    anew = any(finding.kind == SCHEMA for finding in before.findings)
+    connection = _alone(path, headless=anew)
     try:
-        _refuse_if_open(connection, path)
+        if connection is not None:
+            _refuse_if_open(connection, path)
         stamp = time.strftime("%Y%m%d-%H%M%S")
         backup = _free(path.with_name(f"{path.name}.doctor-{stamp}"))
         working = backup.with_name(f"{backup.name}.tmp")
         aside = _Aside(backup.with_name(f"{backup.name}.removed"))
         try:
             _copy(connection, path, backup)
-            actions = _make_sound_copy(backup, working, aside, session_id)
+            actions = _make_sound_copy(backup, working, aside, session_id, anew)
             left = _verified(working, session_id, path)
             aside.close()
         except BaseException:
             aside.drop()  # nothing was changed, so there is nothing to go back to
-            backup.unlink(missing_ok=True)
+            for name in (backup, *_companions(backup)):
+                name.unlink(missing_ok=True)
             raise
         else:
             _put_in_place(working, connection, path)
@@ -61,7 +68,8 @@ def repair_database(path: Path, session_id: str | None) -> Repaired:
             for name in (working, *_companions(working)):
                 name.unlink(missing_ok=True)
     finally:
-        connection.close()
+        if connection is not None:
+            connection.close()
     return Repaired(
         target=path,
         actions=actions,
@@ -71,8 +79,9 @@ def repair_database(path: Path, session_id: str | None) -> Repaired:
     )
 
 
-def _alone(path: Path) -> sqlite3.Connection:
-    """A connection beside which there is no other one, in any process."""
+def _alone(path: Path, headless: bool) -> sqlite3.Connection | None:
+    """A connection beside which there is no other one, in any process. None for a file of which
+    SQLite cannot even read the head, if it may be *headless*: nobody can open that."""
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode=rw", uri=True, timeout=1.0, isolation_level=None
     )
@@ -89,10 +98,16 @@ def _alone(path: Path) -> sqlite3.Connection:
                 f"{path} is open in another process; nothing was changed",
                 hint="close every program that has sessions open, and try again",
             ) from error
+        if headless and isinstance(_fault_of(path, error), SessionDamaged):
+            return None
         raise StoreUnavailable(
             f"{path} cannot be written: {error}", hint="nothing was changed"
         ) from error
     return connection
+
+
+def _fault_of(path: Path, error: sqlite3.Error) -> Exception:
+    return DatabaseFile(path, 0, read_only=True).fault(error)
 
 
 def _refuse_if_open(connection: sqlite3.Connection, path: Path) -> None:
@@ -102,10 +117,10 @@ def _refuse_if_open(connection: sqlite3.Connection, path: Path) -> None:
             "SELECT id, owner, lease_until FROM session WHERE owner IS NOT NULL AND lease_until > ?",
             (now_ms(),),
         ).fetchall()
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return  # the table itself is damaged, and whoever had it open could not write either
     for id, owner, until in held:
-        if not owner_is_dead(owner):
+        if isinstance(owner, str) and isinstance(until, int) and not owner_is_dead(owner):
             raise refusals.session_locked(id, owner, until)
 
 
@@ -121,14 +136,21 @@ def _companions(path: Path) -> list[Path]:
     return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
 
 
-def _copy(source: sqlite3.Connection, path: Path, target: Path) -> None:
-    """Every page of *path* as *target*, damaged ones included."""
+def _copy(source: sqlite3.Connection | None, path: Path, target: Path) -> None:
+    """Every page of *path* as *target*, damaged ones included; without *source* every byte."""
     try:
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        if source is None:
+            shutil.copyfile(path, target)
+            log = path.with_name(f"{path.name}-wal")
+            if log.exists():  # what was written last; it belongs to the backup
+                shutil.copyfile(log, target.with_name(f"{target.name}-wal"))
+            return
         copy = sqlite3.connect(target, isolation_level=None)
         try:
             source.backup(copy)
-            copy.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
+            with suppress(sqlite3.Error, UnicodeDecodeError):  # it wants the list of tables first
+                copy.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
         finally:
             copy.close()
     except (OSError, sqlite3.Error) as error:
@@ -140,19 +162,34 @@ def _copy(source: sqlite3.Connection, path: Path, target: Path) -> None:
 
 
 def _make_sound_copy(
-    backup: Path, working: Path, aside: _Aside, session_id: str | None
+    backup: Path, working: Path, aside: _Aside, session_id: str | None, anew: bool
+) -> list[str]:
+    if anew:
+        readable = working.with_name(f"{working.name}.anew")
+        try:
+            copy_with_our_schema(backup, readable)
+            return _filled(readable, working, aside, session_id, anew)
+        finally:
+            for name in (readable, *_companions(readable)):
+                name.unlink(missing_ok=True)
+    return _filled(backup, working, aside, session_id, anew)
+
+
+def _filled(
+    origin: Path, working: Path, aside: _Aside, session_id: str | None, anew: bool
 ) -> list[str]:
     os.close(os.open(working, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     actions: list[str] = []
     with (
-        closing(_connect(f"{backup.as_uri()}?mode=ro")) as source,
+        closing(_connect(f"{origin.as_uri()}?mode=ro")) as source,
         closing(_connect(f"{working.as_uri()}?mode=rw")) as target,
     ):
-        if corruption(source):
+        if anew or corruption(source):
             actions += salvage(source, target, aside.add)
         else:
             source.backup(target)
         target.execute("BEGIN")
+        actions += mend_values(target, session_id, aside.add)
         actions += _adopt_orphans(target, aside, session_id)
         for each in session_ids(target):
             if session_id in (None, each):
@@ -311,8 +348,13 @@ def _verified(working: Path, session_id: str | None, path: Path) -> list[Finding
     return left
 
 
-def _put_in_place(working: Path, connection: sqlite3.Connection, path: Path) -> None:
+def _put_in_place(working: Path, connection: sqlite3.Connection | None, path: Path) -> None:
     """In one transaction: the file has all of the copy, or is as it was."""
+    if connection is None:  # which nobody could open
+        os.replace(working, path)
+        for name in _companions(path):
+            name.unlink(missing_ok=True)
+        return
     copy = sqlite3.connect(f"{working.as_uri()}?mode=ro", uri=True, isolation_level=None)
     try:
         copy.backup(connection)

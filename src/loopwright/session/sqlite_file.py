@@ -95,8 +95,10 @@ class DatabaseFile:
                 hint="put it back if you have it, and open it again",
             )
 
-    def fault(self, error: sqlite3.Error) -> Exception:
-        """What an error of SQLite's means."""
+    def fault(self, error: sqlite3.Error | UnicodeDecodeError) -> Exception:
+        """What an error of SQLite's means, or text in it that is none."""
+        if isinstance(error, UnicodeDecodeError):
+            return _no_text(error, self.path)
         return _fault(error, self.path, self._busy_timeout_seconds)
 
 
@@ -211,22 +213,34 @@ def _same(one: os.stat_result, other: os.stat_result) -> bool:
 
 
 def _format(connection: sqlite3.Connection, path: Path) -> int | None:
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master").fetchall()}
+    try:
+        names = connection.execute("SELECT name FROM sqlite_master").fetchall()
+    except UnicodeDecodeError as error:
+        raise _no_text(error, path) from error
+    tables = {name for (name,) in names}
     if not tables:
+        if connection.execute("PRAGMA page_count").fetchone()[0] > 1:
+            # Taken for empty, it would be filled anew over what is in it.
+            raise SessionDamaged("its list of tables is empty", where=str(path), hint=_DOCTOR)
         return None
-    found = None
+    version = None
     if "meta" in tables:
         try:
             found = connection.execute(READ_FORMAT, (FORMAT_KEY,)).fetchone()
+            version = None if found is None else int(found[0])
         except sqlite3.OperationalError:
             pass  # a table of that name with other columns
-    if found is None:
+        except (TypeError, ValueError) as error:  # no text, or no number
+            raise _no_text(error, path) from error
+    if version is not None and version < 1:
+        raise SessionDamaged(f"it says that its format is {version}", where=str(path), hint=_DOCTOR)
+    if version is None:
         raise SessionDamaged(
             "this is a database of another program; it was left as it is",
             where=str(path),
             hint="choose another path",
         )
-    return int(found[0])
+    return version
 
 
 def _open_for_writing(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
@@ -306,6 +320,10 @@ def _back_up(path: Path, version: int) -> None:
 # -- faults ----------------------------------------------------------------------------------
 
 
+def _no_text(error: Exception, path: Path) -> SessionDamaged:
+    return SessionDamaged(f"a value in it cannot be read: {error}", where=str(path), hint=_DOCTOR)
+
+
 def _fault(error: sqlite3.Error, path: Path, busy_timeout_seconds: float) -> Exception:
     """What an error of SQLite's means; sqlite.org/rescode.html."""
     if _is(error, "SQLITE_BUSY", "SQLITE_LOCKED"):
@@ -335,6 +353,8 @@ def _fault(error: sqlite3.Error, path: Path, busy_timeout_seconds: float) -> Exc
         )
     if _is(error, "SQLITE_CORRUPT", "SQLITE_NOTADB"):
         return SessionDamaged(str(error), where=str(path), hint=_DOCTOR)
+    if not _name(error) and "decode to UTF-8" in str(error):  # Python's own, without a code
+        return SessionDamaged("a text in it is no UTF-8", where=str(path), hint=_DOCTOR)
     if isinstance(error, sqlite3.DatabaseError) and _is(error, "SQLITE_ERROR"):
         return SessionDamaged(f"the tables are not ours ({error})", where=str(path), hint=_DOCTOR)
     return StoreUnavailable(f"{path}: {error}")

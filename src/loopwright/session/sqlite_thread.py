@@ -26,6 +26,9 @@ __all__ = ["SqliteThread"]
 
 T = TypeVar("T")
 
+_FAULTS = (sqlite3.Error, UnicodeDecodeError)
+"""What the file explains: SQLite's errors, and text in it that is none."""
+
 _TOGETHER = 64
 """How many writing jobs share a transaction at most: the first ones should not wait for long."""
 
@@ -124,7 +127,7 @@ def _serve(
     try:
         connection = file.connect()
     except BaseException as error:  # noqa: BLE001 - whoever opens the store is told
-        opened.error = file.fault(error) if isinstance(error, sqlite3.Error) else error
+        opened.error = file.fault(error) if isinstance(error, _FAULTS) else error
         opened.report()
         return
     opened.report()
@@ -186,7 +189,7 @@ def _write_together(
             connection.execute("COMMIT")
     except BaseException as error:  # noqa: BLE001 - those who wait are told
         _roll_back(connection)
-        told = file.fault(error) if isinstance(error, sqlite3.Error) else error
+        told = file.fault(error) if isinstance(error, _FAULTS) else error
         for job in together:
             job.error = job.error or told
     for job in together:
@@ -215,7 +218,7 @@ def _run(
     try:
         job.result = job.work(connection)
     except BaseException as error:  # noqa: BLE001 - whoever waits for the job is told
-        job.error = file.fault(error) if isinstance(error, sqlite3.Error) else error
+        job.error = file.fault(error) if isinstance(error, _FAULTS) else error
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

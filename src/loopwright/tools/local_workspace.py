@@ -19,6 +19,7 @@ from ..loop.threads import run_in_thread
 from .beneath import Folder, folder_beneath, open_regular
 from .faults import in_words, refused
 from .file_locks import FileLocks, GivenUp, GiveUp
+from .judged_paths import JudgedPaths
 from .paths import is_within, is_within_any, lock_key, odd_folder, shown, spellings
 from .replace_file import ChangedMeanwhile, replace_file
 from .text_limits import first_bytes, show_size
@@ -61,6 +62,8 @@ class LocalWorkspace:
         """Real paths at or below which files may be changed; may be added to."""
         self.readable = [_real(path) for path in readable]
         """Further real paths at or below which files may be read; may be added to."""
+        self.judged = JudgedPaths()
+        """What calls were let through to by whoever judges them; without that, the fence decides."""
 
     @property
     def root(self) -> str:
@@ -76,7 +79,15 @@ class LocalWorkspace:
     # -- the protocol --------------------------------------------------------------------------
 
     async def resolve(self, path: str, *, must_exist: bool = True, writing: bool = False) -> str:
-        return await run_in_thread(self._resolve, path, must_exist, writing)
+        real = await run_in_thread(self._resolve, path, must_exist, writing)
+        judged = self.judged.of(path)
+        if judged is not None and real not in judged.real:
+            raise ToolError(
+                f"{first_bytes(path, 500)!r} leads to another file now than when the call was "
+                "allowed; nothing was done.",
+                hint="repeat the call, so that it is judged as it is now",
+            )
+        return real
 
     async def stat(self, path: str) -> FileStat | None:
         return await run_in_thread(self._stat, path)
@@ -142,8 +153,10 @@ class LocalWorkspace:
             raise ToolError(f"{first_bytes(path, 500)!r} can be no path: {error}.") from None
 
     def _may(self, path: str, writing: bool) -> bool:
-        return is_within_any(path, self.writable) or (
-            not writing and is_within_any(path, self.readable)
+        return (
+            is_within_any(path, self.writable)
+            or (not writing and is_within_any(path, self.readable))
+            or is_within_any(path, self.judged.places(writing=writing))
         )
 
     def _check(self, path: str, writing: bool, given: str | None = None) -> None:
@@ -160,6 +173,11 @@ class LocalWorkspace:
         if not name:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         create = writing if create is None else create
+        if create and is_within(path, self._root) and not os.path.isdir(self._root):
+            raise ToolError(
+                f"Nothing was written: the workspace {self._root!r} is gone.",
+                hint="tell the user that the folder was moved or deleted",
+            )
         anchor = self._anchor(path, writing=writing)
         if anchor == path:  # a single file that is allowed, or the root, which is no file
             anchor = parent
@@ -168,10 +186,9 @@ class LocalWorkspace:
 
     def _anchor(self, path: str, *, writing: bool) -> str:
         """The folder from which *path* is walked: the nearest allowed one above it."""
-        allowed = self.writable if writing else [*self.writable, *self.readable]
-        above = [folder for folder in allowed if is_within(path, folder)]
-        nearest = max(above, key=len)
-        return nearest
+        also = [] if writing else self.readable
+        allowed = [*self.writable, *also, *self.judged.places(writing=writing)]
+        return max((folder for folder in allowed if is_within(path, folder)), key=len)
 
     def _stat(self, path: str) -> FileStat | None:
         self._check(path, writing=False)

@@ -146,7 +146,7 @@ def test_wide_characters_are_broken_at_the_last_column() -> None:
     [
         ("y", True, ""),
         ("n", False, "the user said no"),
-        ("eNot today." + ENTER, False, "the user said: Not today."),
+        ("eNot today." + ENTER, False, 'the user declined and said: "Not today."'),
     ],
     ids=["once", "no", "no with a reason"],
 )

@@ -85,7 +85,7 @@ async def test_resume_takes_up_what_waits_and_asks_about_it(folder: Path, answer
         assert desk.live.unfinished is None
     if answer != "y":
         assert "bash touch one · not allowed" in desk.printed()
-        assert "bash was not run: the user said: Not that one." in desk.printed()
+        assert 'bash was not run: the user declined and said: "Not that one."' in desk.printed()
 
 
 async def test_escape_at_the_question_after_resume_gives_the_run_up(folder: Path) -> None:

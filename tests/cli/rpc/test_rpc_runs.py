@@ -311,7 +311,7 @@ def test_a_denied_call_does_not_run_and_the_model_hears_why(
     end = client.until("run_end")
 
     assert end["stopReason"] == "stop"
-    assert "the user said: not now" in tool_vendor.heard()[-1][1]
+    assert 'the user declined and said: "not now"' in tool_vendor.heard()[-1][1]
 
 
 def test_what_cannot_be_decided_is_refused_and_the_call_still_waits(

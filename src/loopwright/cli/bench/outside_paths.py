@@ -1,7 +1,8 @@
-"""A file outside of the workspace that was allowed: the workspace is told, so that tools reach it.
+"""What the gate let through, told to the workspace: where a path may lead, also outside of it.
 
 The policy decides about every call; the workspace is a second fence behind it, which knows nothing
-of rules and answers. What the first one lets through, the second one must let through, too.
+of rules and answers. What the first one lets through, the second one must let through, too: the
+files that were judged, and no others that the same path has come to lead to meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from ...loop.hooks import BeforeToolCall, BeforeToolCallResult
 from ...permissions.gate import PermissionGate
 from ...permissions.rules import CHANGING_TOOLS, FILE_TOOLS
 from ...tools import LocalWorkspace
-from ...tools.paths import is_within_any
 
 __all__ = ["GateWithDoor"]
 
@@ -26,21 +26,15 @@ class GateWithDoor:
 
     async def __call__(self, call: BeforeToolCall, signal: Any) -> BeforeToolCallResult | None:
         """The gate's verdict."""
-        verdict = await self._gate(call, signal)
-        name = call.tool_call.name
-        # One that waits for an approval passes no gate a second time. The door is opened for it
-        # now: whoever comes through later is judged by the gate as before.
-        if name in FILE_TOOLS and (verdict is None or not verdict.block):
-            args = call.args if verdict is None or verdict.args is None else verdict.args
-            path = args.get("path")
-            if isinstance(path, str):
-                self._open(path, writing=name in CHANGING_TOOLS)
+        judged = await self._gate.judge(call, signal)
+        verdict, name = judged.verdict, call.tool_call.name
+        path = judged.args.get("path", ".")
+        if name in FILE_TOOLS and isinstance(path, str) and not (verdict and verdict.block):
+            writing = name in CHANGING_TOOLS
+            self._workspace.judged.note(path, judged.real, writing=writing)
+            # One that waits for an approval passes no gate a second time, and runs in another
+            # task. Whoever comes through later is judged by the gate as before.
+            if verdict and verdict.approval:
+                places = self._workspace.writable if writing else self._workspace.readable
+                places += [real for real in judged.real if real not in places]
         return verdict
-
-    def _open(self, path: str, *, writing: bool) -> None:
-        places = self._workspace.writable if writing else self._workspace.readable
-        for real in self._gate.policy.leads_to(path):
-            if not is_within_any(real, self._workspace.writable) and not is_within_any(
-                real, places
-            ):
-                places.append(real)

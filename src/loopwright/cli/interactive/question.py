@@ -77,13 +77,13 @@ class QuestionPanel:
         keys = KeyBindings()
         lone = LoneKeys(typed)
 
-        def on(*names: str) -> Callable[[Callable[[], object]], None]:
+        def on(*names: str, at_once: bool = False) -> Callable[[Callable[[], object]], None]:
             def bind(action: Callable[[], object]) -> None:
                 for name in names:
                     # Eager: in vi some are the beginning of something longer.
                     @keys.add(name, eager=True)
                     def _(event: KeyPressEvent) -> None:
-                        lone.press(event.data, action)
+                        lone.press(event.data, action, at_once=at_once)
 
             return bind
 
@@ -94,17 +94,13 @@ class QuestionPanel:
 
         on("y", "Y")(lambda: settle(self.done, AllowOnce()))
         on("n", "N")(lambda: settle(self.done, Deny()))
-        on("v", "V")(lambda: show_all(full_text(question, self._lines)))
         if question.rule is not None:
             on("a", "A")(lambda: settle(self.done, AllowAlways()))
         if allow_edits is not None:
             on("s", "S")(self._allow_all_edits)
-
-        @keys.add("e", eager=True)
-        @keys.add("E", eager=True)
-        def _(event: KeyPressEvent) -> None:
-            # What follows is the reason, which does no harm if it was to be something else.
-            lone.press(event.data, self._say_why, at_once=True)
+        # These answer nothing, so they do no harm if they were to begin a word.
+        on("v", "V", at_once=True)(lambda: show_all(full_text(question, self._lines)))
+        on("e", "E", at_once=True)(self._say_why)
 
         @keys.add("escape", eager=True)
         def _(event: KeyPressEvent) -> None:

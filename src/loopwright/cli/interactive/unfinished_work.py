@@ -53,7 +53,7 @@ async def decide_waiting(
 
     Raises `LoopwrightError` if the session cannot be told.
     """
-    from ...permissions.gate import AllowAlways, AllowOnce, Deny, Question
+    from ...permissions.gate import AllowAlways, AllowOnce, Deny, Question, declined
     from ...permissions.policy import Decision
 
     for approval in live.pending_approvals():
@@ -68,7 +68,7 @@ async def decide_waiting(
             case AllowOnce() | AllowAlways():
                 await live.approve(approval.id)
             case Deny(reason):
-                said = f"{approval.tool_name} was not run: the user said: {reason}"
+                said = f"{approval.tool_name} was not run: {declined(reason)}"
                 await live.deny(approval.id, reason=said if reason else None)
             case None:
                 await live.deny(approval.id)

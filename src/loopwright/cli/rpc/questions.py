@@ -42,7 +42,7 @@ class Questions:
     async def ask(self, question: Question) -> Answer:
         """Put *question* to the client and wait for its word."""
         if self._closed is not None:
-            return Deny(self._closed)
+            return Deny(self._closed, by_user=False)
         asked = OpenQuestion(new_id(), question, asyncio.get_running_loop().create_future())
         self._open[asked.id] = asked
         outcome: ApprovalOutcome = "cancelled"
@@ -86,7 +86,7 @@ class Questions:
             self._closed = reason
         for asked in self._open.values():
             if not asked.answer.done():
-                asked.answer.set_result(Deny(reason))
+                asked.answer.set_result(Deny(reason, by_user=False))
 
 
 def _request(asked: OpenQuestion) -> ApprovalRequest:

@@ -213,7 +213,7 @@ class _Reading:
         if self.others:
             self.warnings.append(f"{self.others} writes to tasks and documents are left out")
         usage: list[UsageRow] = []
-        if not self.usage.is_empty:
+        if not (self.usage.is_empty and self.usage.known):
             source = {"source": "durable"}
             usage.append(
                 UsageRow(cause="import", usage=self.usage, details=source, timestamp=self.time)

@@ -150,7 +150,7 @@ class _Reading:
         if self.name:
             facts.insert(0, Fact(namespace="name", value=self.name))
         usage: list[UsageRow] = []
-        if not self.usage.is_empty:
+        if not (self.usage.is_empty and self.usage.known):
             usage.append(
                 UsageRow(
                     cause="import",

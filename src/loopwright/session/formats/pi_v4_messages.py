@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from ...messages import MOST_TOKENS
+
 __all__ = [
     "OUR_USAGE",
     "PI_ROLES",
@@ -114,9 +116,11 @@ def usage_from_pi(usage: Json) -> Json:
         cost = cast("Json", usage.get("cost") or {})
         # A price that is not 0 any more was set by somebody who knew it.
         read["cost"] = {k: v for k, v in cost.items() if k not in names or v}
-    if any(type(read.get(name, 0)) is not int for name in _COUNTS):
+    if any(type(count := read.get(name, 0)) is not int or count > MOST_TOKENS for name in _COUNTS):
         read = {
-            name: int(value) if name in _COUNTS and isinstance(value, float) else value
+            name: int(min(value, MOST_TOKENS))
+            if name in _COUNTS and isinstance(value, int | float)
+            else value
             for name, value in read.items()
             if value is not None  # JavaScript writes 12.0, and null for what it does not know
         }
