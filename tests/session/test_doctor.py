@@ -447,6 +447,7 @@ FIRST_PAGE = {
     "one byte of a name": lambda data: (data.index(b"operation"), b"\x8c"),
     "a column's name": lambda data: (data.index(b"custom_type"), b"X"),
     "one byte of the head's magic": lambda data: (3, b"\xff"),
+    "the encoding of all text": lambda data: (59, b"\x02"),
     "all of the head but the magic": lambda data: (16, b"\xff" * 84),
     "all of the list of tables": lambda data: (100, b"\xff" * 3_996),
 }

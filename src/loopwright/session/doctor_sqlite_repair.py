@@ -358,7 +358,6 @@ def _put_in_place(working: Path, connection: sqlite3.Connection | None, path: Pa
     copy = sqlite3.connect(f"{working.as_uri()}?mode=ro", uri=True, isolation_level=None)
     try:
         copy.backup(connection)
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except sqlite3.Error as error:
         raise StoreUnavailable(
             f"{path} could not be written: {error}",
@@ -366,3 +365,7 @@ def _put_in_place(working: Path, connection: sqlite3.Connection | None, path: Pa
         ) from error
     finally:
         copy.close()
+    # It only tidies up: all is in the log by now, and read from there. A connection that believed a
+    # damaged head in another encoding cannot do it.
+    with suppress(sqlite3.Error):
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
