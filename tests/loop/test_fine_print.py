@@ -86,7 +86,9 @@ async def test_behaviour_072_what_a_gate_does_to_its_copy_reaches_nobody(name: s
     agent.after_tool_call = note
     result = await agent.prompt("go")
 
-    (call,) = result.messages[1].tool_calls
+    reply = result.messages[1]
+    assert isinstance(reply, AssistantMessage)
+    (call,) = reply.tool_calls
     assert call.arguments == {"value": {"deep": [1]}}
     assert "spoilt" not in str(asked)
     assert "spoilt" not in results(result.messages)[0].text

@@ -20,7 +20,7 @@ from .test_faults_every_wire import (
     CONTEXT,
     VENDORS,
     models_for,
-    no_account_of_this_machine,  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    no_account_of_this_machine,  # noqa: F401
 )
 
 SMALL = 1024 * 1024

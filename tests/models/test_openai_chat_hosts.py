@@ -8,11 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from loopwright.messages import AssistantMessage, ToolResultMessage, UserMessage
+from loopwright.messages import (
+    AssistantMessage,
+    ThinkingContent,
+    ToolResultMessage,
+    UserMessage,
+)
 from loopwright.models import Context, Model, Models, Provider
 from loopwright.models.handoff import sendable
 from loopwright.models.provider import Endpoint
 from loopwright.models.wires import WireCall, load_wire
+from loopwright.stream import Error
 from loopwright.testing import decode
 from loopwright.testing.decode import decode_events
 
@@ -197,7 +203,7 @@ def test_an_error_without_that_name_is_the_end(host: str, after_text: bool) -> N
 
     last = decode_events(WIRE, [*begun, data(document), DONE])[-1]
 
-    assert last.type == "error"
+    assert isinstance(last, Error)
     assert text in (last.error.error_message or "")
     assert last.retryable is retryable
     assert last.error.text == ("Par" if after_text else "")
@@ -234,7 +240,7 @@ def test_the_word_of_groq_for_a_stream_it_gave_up_is_an_error_that_may_pass() ->
 
     last = decode_events(WIRE, [event({"content": "Par"}), told, DONE])[-1]
 
-    assert last.type == "error"
+    assert isinstance(last, Error)
     assert (last.error.text, last.retryable) == ("Par", True)
     assert "over_capacity" in (last.error.error_message or "")
 
@@ -245,7 +251,7 @@ def test_an_error_inside_a_choice_says_why() -> None:
 
     last = decode_events(WIRE, [event({"content": "Par"}), chunk(failed), DONE])[-1]
 
-    assert last.type == "error"
+    assert isinstance(last, Error)
     assert "Provider returned error" in (last.error.error_message or "")
     assert last.retryable
 
@@ -260,7 +266,7 @@ def test_an_error_inside_a_choice_says_why() -> None:
 def test_an_error_beside_more_text_is_not_passed_over(beside: bytes) -> None:
     last = decode_events(WIRE, [event({"content": "Par"}), beside, event({}, "stop"), DONE])[-1]
 
-    assert last.type == "error"
+    assert isinstance(last, Error)
     assert last.error.text == "Partial"
     assert "went away" in (last.error.error_message or "")
 
@@ -295,7 +301,7 @@ def test_the_word_for_a_failure_says_whether_it_may_pass(
 ) -> None:
     last = decode_events(WIRE, [event({"content": "Hi"}), event({}, raw), DONE])[-1]
 
-    assert last.type == "error"
+    assert isinstance(last, Error)
     assert (last.kind, last.retryable) == (kind, retryable)
     assert repr(raw) in (last.error.error_message or "")
 
@@ -438,8 +444,12 @@ def test_a_signature_that_comes_after_the_text_is_kept() -> None:
     message = decode(WIRE, [*chunks, event({"reasoning_details": [late]}), event({}, "stop"), DONE])
 
     assert (message.thinking, message.text) == ("Hm.", "Hi")
-    (kept,) = [block for block in message.content if getattr(block, "thinking_signature", None)]
-    assert json.loads(kept.thinking_signature) == [late]
+    (kept,) = [
+        signature
+        for block in message.content
+        if (signature := getattr(block, "thinking_signature", None))
+    ]
+    assert json.loads(kept) == [late]
 
 
 def test_a_summary_that_comes_in_pieces_is_one_detail() -> None:
@@ -457,5 +467,7 @@ def test_a_summary_that_comes_in_pieces_is_one_detail() -> None:
     message = decode(WIRE, [*chunks, event({"content": "Hi"}), event({}, "stop"), DONE])
 
     assert message.thinking == "I must look."
-    kept = json.loads(message.content[0].thinking_signature)
+    thought = message.content[0]
+    assert isinstance(thought, ThinkingContent)
+    kept = json.loads(thought.thinking_signature or "")
     assert [d.get("summary") for d in kept] == ["I must look.", None]

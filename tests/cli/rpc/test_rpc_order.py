@@ -23,6 +23,7 @@ from loopwright.cli.options import RunOptions
 from loopwright.cli.rpc.dialogue import Dialogue
 from loopwright.cli.rpc.line_reader import LineReader
 from loopwright.cli.rpc.line_writer import LineWriter
+from loopwright.messages import UserMessage
 from loopwright.models import Models
 from loopwright.session.session import Session
 from loopwright.session.sqlite import SqliteStore
@@ -123,7 +124,7 @@ def says(id: str, text: str) -> Line:
 
 
 def users(session: Session) -> list[str]:
-    return [message.text for message in session.transcript() if message.role == "user"]
+    return [m.text for m in session.transcript() if isinstance(m, UserMessage)]
 
 
 @pytest.fixture

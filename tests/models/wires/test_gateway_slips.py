@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from loopwright.messages import AssistantMessage, TextContent
+from loopwright.stream import Error
 from loopwright.testing import decode
 from loopwright.testing.decode import decode_events
 
@@ -37,23 +38,23 @@ def test_an_error_without_that_name_is_the_end(wire: str, bare: str) -> None:
 
     last = decode_events(wire, [data(**document)])[-1]
 
-    assert last.type == "error"
+    assert isinstance(last, Error)
     said = document.get("message") or document["detail"]
     assert said in (last.error.error_message or "")
     assert last.retryable is retryable
 
 
 WORDS = {
-    "anthropic-messages": lambda word: [  # pyright: ignore[reportUnknownLambdaType]
+    "anthropic-messages": lambda word: [
         data(type="message_start", message={}),
         data(type="content_block_start", index=0, content_block={"type": "text", "text": "Hi"}),
         data(type="message_delta", delta={"stop_reason": word}),
         data(type="message_stop"),
     ],
-    "google-gemini": lambda word: [  # pyright: ignore[reportUnknownLambdaType]
+    "google-gemini": lambda word: [
         data(candidates=[{"content": {"parts": [{"text": "Hi"}]}, "finishReason": word}])
     ],
-    "bedrock-converse": lambda word: [  # pyright: ignore[reportUnknownLambdaType]
+    "bedrock-converse": lambda word: [
         bedrock.START, *bedrock.text(0, "Hi"), *bedrock.stopped(word),
     ],
 }  # fmt: skip
@@ -96,7 +97,7 @@ def stopped(reason: str) -> list[bytes]:
 def test_the_text_of_an_error_that_has_no_object_is_shown() -> None:
     last = decode_events(MESSAGES, [START, data(type="error", message="Overloaded")])[-1]
 
-    assert last.type == "error"
+    assert isinstance(last, Error)
     assert "Overloaded" in (last.error.error_message or "")
     assert last.retryable
 
@@ -223,7 +224,7 @@ def test_an_error_event_by_another_name_is_the_end() -> None:
 
     last = decode_events(RESPONSES, [CREATED, event("response.error", error=error)])[-1]
 
-    assert last.type == "error"
+    assert isinstance(last, Error)
     assert "out of luck" in (last.error.error_message or "")
     assert last.retryable
 
