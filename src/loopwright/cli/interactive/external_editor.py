@@ -73,6 +73,6 @@ async def _run(command: Sequence[str]) -> None:
             await process.wait()
     if code:
         raise ConfigurationError(
-            f"{command[0]} ended with code {code}; the input is as it was",
+            f"{Path(command[0]).name} ended with code {code}; the input is as it was",
             hint="VISUAL or EDITOR names the editor",
         )
