@@ -285,9 +285,13 @@ def _result(
 def _background_notice(groups: tuple[int, ...]) -> str:
     which = ", ".join(map(str, groups))
     end = " ".join(f"-{group}" for group in groups)
-    if len(groups) == 1:
-        return f"Still running in the background: process group {which}. To end it: kill -- {end}"
-    return f"Still running in the background: process groups {which}. To end them: kill -- {end}"
+    one = len(groups) == 1
+    # Who prints into a pipe that nobody reads is ended by it (SIGPIPE).
+    return (
+        f"Still running in the background: process group{'' if one else 's'} {which}. Nobody reads "
+        "what is printed from now on, which ends most programs that print: start them with "
+        f"> FILE 2>&1. To end {'it' if one else 'them'}: kill -- {end}"
+    )
 
 
 def _exit_notice(code: int) -> str:
