@@ -88,7 +88,7 @@ class Stage:
         return self.home / "shop"
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "loopwright", *arguments]
+        return [sys.executable, "-P", "-m", "loopwright", *arguments]
 
     def open(self, *arguments: str, columns: int = 80, rows: int = 24) -> Tmux:
         """Start the program, and wait until it is ready."""

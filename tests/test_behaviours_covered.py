@@ -48,6 +48,9 @@ CASES = {
     44: "a tool's schema has $ref and $defs",
     45: "a docstring has types, several arguments and a return section",
     46: "one client is used on a second event loop",
+    161: "python -m loopwright runs files of the working folder",
+    163: "a model id leaves its place in the URL",
+    165: "auto-edit writes files that other programs obey",
 }
 
 

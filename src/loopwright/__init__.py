@@ -4,6 +4,10 @@ The names here are the front door; each layer has more: `loopwright.messages`, `
 `.stream`, `.models`, `.session`, `.testing`. Importing does nothing else: no files, no network, no SDK.
 """
 
+from . import module_start as _module_start  # noqa: F401 - it guards the imports below
+
+# isort: split
+
 import typing as _typing
 
 from .loop.agent import Agent

@@ -1,4 +1,4 @@
-"""`python -m loopwright` is the command `loopwright`."""
+"""`python -P -m loopwright` is the command `loopwright`."""
 
 import sys
 

@@ -289,6 +289,43 @@ def test_auto_edit_alone_changes_nothing_that_runs_by_itself(world: World, path:
     assert world.effect("read", path, "auto-edit") == "allow"
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".agents/skills/x/SKILL.md", ".opencode/plugin/x.ts", ".hg/hgrc", ".jj/repo/config", ".svn/wc.db",
+        ".gitmodules", "sub/.gitattributes", ".claude-plugin/plugin.json", ".codex/config.toml", ".pi/x",
+        ".kiro/hooks/x", ".windsurf/rules", ".windsurfrules", ".roo/mcp.json", ".qwen/settings.json",
+        ".cursorrules", ".vs/tasks.vs.json", ".fleet/run.json", "a.code-workspace", ".npmrc",
+        "crates/a/.cargo/config.toml", ".pre-commit-config.yaml", ".ripgreprc", ".zlogout", ".BASHRC",
+        ".Git/hooks/post-commit", ".g\u00eft/config", ".gi\u0308t/config", ".git./config", "GIT~1/config",
+        ".git::$INDEX_ALLOCATION/config", "CLAUDE.md", "docs/agents.md", ".GitHub/copilot-instructions.md",
+        "site/x.pth", "link/x", "file",
+    ],
+)  # fmt: skip
+def test_case_165_auto_edit_alone_does_not_write_what_other_programs_obey(
+    world: World, path: str
+) -> None:
+    (world.root / ".hg").mkdir()
+    (world.root / "link").symlink_to(".hg")
+    (world.root / "file").symlink_to(".npmrc")
+
+    for tool in ("write", "edit"):
+        assert world.effect(tool, path, "auto-edit") == "ask"
+    assert world.bash(f"git log > '{path}'", "auto-edit", allow=GIT) == "ask"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/git.py", "agents/a.py", "claude.py", "cargo/config.toml", "x.git.txt", "README.md", ".env.example",
+        "package.json", "docs/hg/rc.md", "vscode/x.ts", ".editorconfig", "\u00fcber.py", "src/.hidden",
+        ".gitignore", "pi/x.py", "idea.md",
+    ],
+)  # fmt: skip
+def test_case_165_ordinary_files_stay_unasked(world: World, path: str) -> None:
+    assert world.effect("write", path, "auto-edit") == "allow"
+
+
 def test_a_search_that_could_show_what_is_banned_is_asked_for(world: World) -> None:
     for rule in ("read(.env)", "read(src/secret/**)", "read(**/*.pem)"):
         assert world.effect("grep", ".", deny=[rule]) == "ask"

@@ -293,6 +293,36 @@ async def test_a_request_that_is_too_large_is_refused(chunked: bool) -> None:
     assert script.requests == []
 
 
+@pytest.mark.parametrize(
+    "model_id", ["claude/../../x?alt=json#", "claude//x", "claude\\..", "claude%2e"]
+)
+async def test_case_163_a_client_cannot_name_a_model_that_leaves_its_place_in_the_url(
+    model_id: str,
+) -> None:
+    script = ScriptedModel([Reply("never")])
+    async with client(app_for(script, allow_models=["scripted/claude*"])) as http:
+        response = await http.post("/api/stream", json=body(model=model_id))
+
+    assert response.status_code == 400
+    assert "cannot be part of a URL" in response.json()["error"]
+    assert script.requests == []
+
+
+async def test_case_163_a_body_that_never_ends_is_cut_by_time() -> None:
+    head = (
+        "POST /api/stream HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n{{"
+    )
+    async with serving_app(app_for(ScriptedModel([]), body_seconds=0.05)) as url:
+        host, port = url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(head.encode())
+        answer = await asyncio.wait_for(reader.readline(), 10)
+        writer.close()
+
+    assert b" 408 " in answer
+
+
 # -- what the vendor gets ----------------------------------------------------------------------
 
 
@@ -303,7 +333,7 @@ async def test_the_server_adds_its_key_and_passes_no_credential_and_no_address_o
     headers = {
         "Authorization": "Bearer client-secret", "X-Api-Key": "client-secret",
         "Cookie": "client-secret", "X-Custom": "Basic client-secret", "Host": "evil.invalid",
-        "OpenAI-Organization": "client-secret", "X-Trace": "on", "Content-Length": "1",
+        "OpenAI-Organization": "client-secret", "X-Trace": "on", "X-HTTP-Method-Override": "GET", "Content-Length": "1",
         "X-Split": "a\r\nX-Api-Key: client-secret", "X-None": None,
     }  # fmt: skip
     async with serving(text_reply("x")) as vendor:
@@ -323,6 +353,7 @@ async def test_the_server_adds_its_key_and_passes_no_credential_and_no_address_o
     assert seen.headers["authorization"] == f"Bearer {VENDOR_KEY}"
     assert seen.headers["x-trace"] == "on"
     assert seen.headers["host"].startswith("127.0.0.1")
+    assert "x-http-method-override" not in seen.headers
     assert "client-secret" not in str(seen.headers) + seen.body.decode()
     assert TOKEN not in str(seen.headers) + seen.body.decode() + caplog.text
     assert VENDOR_KEY not in response.text + str(response.headers) + caplog.text

@@ -217,6 +217,7 @@ class _Child:
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",  # nothing is imported from the working folder, which may be anybody's
                 "-c",
                 _BOOT.format(path=path, fd=write_end),
                 stdin=asyncio.subprocess.PIPE,

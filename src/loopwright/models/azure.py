@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from ..errors import ConfigurationError, MissingExtra
 from .model import Model
 from .provider import Dialect, KeySource, Provider
+from .url_parts import host_label
 
 __all__ = ["azure_base_url", "azure_provider", "entra_tokens"]
 
@@ -101,7 +102,7 @@ def azure_base_url(endpoint: str | None = None, *, versioned: bool = False) -> s
             hint=f"pass it, or set {_ENDPOINTS[1]} or {_RESOURCES[0]}",
         )
     if "://" not in endpoint:
-        endpoint = f"https://{endpoint}.openai.azure.com"
+        endpoint = f"https://{host_label(endpoint, 'Azure resource')}.openai.azure.com"
     endpoint = endpoint.rstrip("/")
     url = urlsplit(endpoint)
     if (url.hostname or "").endswith(_AZURE_HOSTS) and url.path in ("", "/openai"):

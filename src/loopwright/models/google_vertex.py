@@ -19,6 +19,7 @@ from typing import Any
 from ..errors import ConfigurationError, MissingExtra
 from .model import Model
 from .provider import KeySource, Provider
+from .url_parts import host_label
 
 __all__ = ["google_tokens", "vertex_base_url", "vertex_provider"]
 
@@ -84,7 +85,9 @@ def vertex_base_url(
             "no project of Google Cloud is known",
             hint=f"pass it, or set {_PROJECTS[0]}; with an API key set {_KEY} instead",
         )
+    project = host_label(project, "Google Cloud project")
     location = location or _from_environment(_LOCATION) or DEFAULT_LOCATION
+    location = host_label(location, "Google Cloud location")
     if location == "global":
         host = "aiplatform.googleapis.com"
     elif location in _MULTI_REGIONS:

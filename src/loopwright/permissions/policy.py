@@ -16,7 +16,6 @@ Not here: asking (gate.py).
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
@@ -24,23 +23,16 @@ from typing import Any, Literal, NamedTuple, get_args
 from ..errors import ConfigurationError
 from .command_line import Command, CommandLine, Redirect
 from .command_rules import Match, command_pattern
-from .file_paths import Located, Places, plain_name
+from .file_paths import Located, Places
 from .named_files import changes_nothing, put_into
 from .rules import CHANGING_TOOLS, FILE_TOOLS, READING_TOOLS, Effect, Rule
+from .runs_by_itself import runs_by_itself
 from .shell_command import parse_command_line
 
 __all__ = ["MODES", "Decision", "Mode", "Policy"]
 
 Mode = Literal["ask", "auto-edit", "yolo", "read-only"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-
-RUNS_BY_ITSELF = re.compile(
-    r"\.(git|gitconfig|loopwright|envrc|direnv|husky|vscode|idea|zed|devcontainer|ssh"
-    r"|claude|codex|cursor|gemini|mcp\.json"
-    r"|profile|bashrc|bash_(profile|login|logout|aliases)|zshrc|zshenv|zprofile|zlogin|kshrc)"
-)
-"""What is in there gives orders without anybody starting it, to us, to an editor, another agent or
-the next shell: `auto-edit` alone changes nothing of these names, and nothing below."""
 
 LONGEST_TO_KEEP = 2000
 """Characters of a command that is worth a rule: nobody asks for a here-document a second time."""
@@ -241,13 +233,10 @@ class Policy:
         if outside:
             return Decision("ask", "it is outside the workspace")
         if tool_name in CHANGING_TOOLS and mode == "auto-edit" and located is not None:
-            if not any(map(self._runs_by_itself, located.real + located.spelled)):
+            if not any(map(runs_by_itself, located.real + located.spelled)):
                 return Decision("allow", "the mode auto-edit allows changes in the workspace")
             return Decision("ask", "what is in there may be run without anybody starting it")
         return Decision("ask", f"the mode {mode} asks before {tool_name} is used")
-
-    def _runs_by_itself(self, path: str) -> bool:
-        return any(RUNS_BY_ITSELF.fullmatch(plain_name(name)) for name in path.split(os.sep))
 
     # -- commands ------------------------------------------------------------------------------
 

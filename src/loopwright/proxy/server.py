@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import ConfigurationError, DecodeError, MissingExtra
 from ..models.model import Context, Model
+from ..models.url_parts import check_id
 from ..signals import AbortController
 from ..stream import AssistantStream
 from .event_writer import ALIVE, KEEP_ALIVE, EventWriter
@@ -41,6 +42,8 @@ MAX_REQUEST_BYTES = 32 * 1024 * 1024
 """As much as the largest request a vendor takes (Anthropic: 32 MB)."""
 
 KEEPALIVE_SECONDS = 15.0
+BODY_SECONDS = 120.0
+"""32 MB at 270 kB a second."""
 ALIVE_SECONDS = 1.0
 """At most so often a vendor's bare sign of life is passed on."""
 
@@ -69,13 +72,14 @@ def proxy_app(
     authorize: Authorize | None = None,
     max_request_bytes: int = MAX_REQUEST_BYTES,
     keepalive_seconds: float = KEEPALIVE_SECONDS,
+    body_seconds: float = BODY_SECONDS,
 ) -> Starlette:
     """An ASGI app that answers `POST /api/stream` from *models*.
 
     *allow_models* names what is on offer: `provider/model`, with `*` at the end for all that begin
     so. A client is let in if its bearer token is one of *tokens*, or if *authorize* says so of it
     (an exception there refuses, and is logged). Comments keep the connection open while the model
-    is silent for *keepalive_seconds*.
+    is silent for *keepalive_seconds*. A body that takes longer than *body_seconds* is refused (408).
 
     Raises `ConfigurationError` if nobody could be let in or nothing is on offer, `MissingExtra`
     without Starlette.
@@ -93,6 +97,7 @@ def proxy_app(
         tuple(allow_models),
         max_request_bytes,
         keepalive_seconds,
+        body_seconds,
     )
     return Starlette(routes=[Route(PATH, endpoint.answer, methods=["POST"])])
 
@@ -169,6 +174,7 @@ class _Endpoint:
         offered: tuple[str, ...],
         max_request_bytes: int,
         keepalive_seconds: float,
+        body_seconds: float,
     ) -> None:
         if not offered:
             raise ConfigurationError(
@@ -180,6 +186,7 @@ class _Endpoint:
         self._offered = offered
         self._max_request_bytes = max_request_bytes
         self._keepalive_seconds = keepalive_seconds
+        self._body_seconds = body_seconds
 
     async def answer(self, request: Request) -> Response:
         """The stream, or a refusal. Who asks is looked at before anything else is read."""
@@ -197,7 +204,14 @@ class _Endpoint:
             return _refused(400, str(error))
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
+        except TimeoutError:
+            most = self._body_seconds
+            return _refused(408, f"the body took more than {most:g} seconds", Connection="close")
         name = f"{asked.provider}/{asked.model}"
+        try:
+            check_id(asked.model, "model id")
+        except ConfigurationError as error:
+            return _refused(400, str(error))
         if not self._offers(name):
             return _refused(403, f"the model {name!r} is not on offer here")
         model = self._models.get_model(asked.provider, asked.model)
@@ -212,11 +226,12 @@ class _Endpoint:
             raise _TooLarge
         chunks: list[bytes] = []
         size = 0
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > self._max_request_bytes:
-                raise _TooLarge
-            chunks.append(chunk)
+        async with asyncio.timeout(self._body_seconds):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > self._max_request_bytes:
+                    raise _TooLarge
+                chunks.append(chunk)
         return b"".join(chunks)
 
     def _offers(self, name: str) -> bool:

@@ -69,7 +69,7 @@ def worker(request: SearchRequest) -> list[str]:
     """The command that runs *request* in a process with this program's Python."""
     path = [entry for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
     asked = msgspec.json.encode(request).decode()
-    return [sys.executable, "-c", _BOOT.format(path=path), asked]
+    return [sys.executable, "-P", "-c", _BOOT.format(path=path), asked]
 
 
 def end_notices(end: SearchEnd) -> list[str]:

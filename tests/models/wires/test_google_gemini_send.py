@@ -175,7 +175,7 @@ def call_for(base_url: str | None, model_id: str, **rest: Any) -> WireCall:
         ("https://x.dev/v1beta/", "gemini-x", "https://x.dev/v1beta/models/gemini-x"),
         ("https://x.dev", "gemini-x", "https://x.dev/v1beta/models/gemini-x"),
         ("https://x.dev/v1", "tunedModels/a-1", "https://x.dev/v1/tunedModels/a-1"),
-        ("https://x.dev/v1", "a?b#c", "https://x.dev/v1/models/a%3Fb%23c"),
+        ("https://x.dev/v1", "a b/c:d", "https://x.dev/v1/models/a%20b%2Fc:d"),
     ],
 )
 def test_the_address_names_the_model_and_never_the_key(

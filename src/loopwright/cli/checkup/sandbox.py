@@ -73,7 +73,9 @@ def check_processes(_learned: Learned) -> Iterator[Checked]:
         yield Checked("sandbox", "note", "there are no process groups on Windows")
         return
     sleep = shutil.which("sleep")
-    command = [sleep, "60"] if sleep else [sys.executable, "-c", "import time; time.sleep(60)"]
+    command = (
+        [sleep, "60"] if sleep else [sys.executable, "-I", "-c", "import time; time.sleep(60)"]
+    )
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

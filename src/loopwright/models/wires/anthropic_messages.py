@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 from ...errors import ConfigurationError, InvalidRequest, MissingExtra
 from ...stream import ReplyBuilder
 from ..failures import failure_from_response
+from ..url_parts import path_part
 from . import Decoder, WireCall
 from .anthropic_messages_decode import MessagesDecoder
 from .anthropic_messages_encode import encode, forget_thinking, samples, sends_thinking
@@ -147,7 +148,8 @@ def _signature_refused(error: Any, call: WireCall) -> SignatureRefused | None:
 def _path(call: WireCall) -> str:
     """Where to post, below the base URL, which some people write with the version."""
     if call.flags.get("dialect") == "vertex":
-        return f"/models/{call.endpoint.model_id or call.model.id}:streamRawPredict"
+        name = path_part(call.endpoint.model_id or call.model.id, "model id")
+        return f"/models/{name}:streamRawPredict"
     versioned = (call.endpoint.base_url or "").rstrip("/").endswith("/v1")
     return "/messages" if versioned else "/v1/messages"
 

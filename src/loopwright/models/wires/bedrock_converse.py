@@ -25,6 +25,7 @@ from ...errors import ConfigurationError, MissingExtra, ModelError
 from ...stream import ReplyBuilder
 from ..failures import failure_from_response
 from ..offline import check_request_allowed
+from ..url_parts import check_id
 from . import Decoder, WireCall
 from .anthropic_messages import SignatureRefused
 from .bedrock_converse_aws import (
@@ -75,7 +76,8 @@ class BedrockConverse:
         base_url, region = await _address(call, identity)
         # Where the row names no address, nobody has looked at ours yet.
         check_request_allowed(f"{call.model.provider}/{call.model.id}", base_url)
-        url = f"{base_url}/model/{quote(model_name(call), safe='-._~')}/converse-stream"
+        name = quote(check_id(model_name(call), "model id"), safe="-._~")
+        url = f"{base_url}/model/{name}/converse-stream"
         headers = {
             "Content-Type": "application/json",
             **cast("Mapping[str, str]", call.flags.get("extra_headers") or {}),

@@ -17,10 +17,11 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from ...errors import ConfigurationError, InvalidRequest, MissingExtra, ModelError
 from ...stream import ReplyBuilder
+from ..url_parts import path_part, path_parts
 from . import Decoder, WireCall
 from .google_gemini_decode import GeminiDecoder
 from .google_gemini_encode import encode, forget_signatures, sends_signatures
@@ -133,6 +134,13 @@ def _failure(call: WireCall, response: httpx2.Response, body: bytes) -> ModelErr
 # -- address and headers -----------------------------------------------------------------------
 
 
+_RESOURCE = re.compile(
+    r"(projects/[^/]+/locations/[^/]+/)?"
+    r"(models|tunedModels|endpoints|publishers/[^/]+/models)/[^/:]+"
+)
+"""An id that says itself in which collection the model is."""
+
+
 def _url(call: WireCall) -> str:
     """Where to post. Raises `ConfigurationError` without a base URL."""
     base = (call.endpoint.base_url or "").rstrip("/")
@@ -143,9 +151,11 @@ def _url(call: WireCall) -> str:
         )
     if not urlsplit(base).path:
         base += DEFAULT_VERSION
-    name = quote(call.endpoint.model_id or call.model.id, safe="/:@")
-    if "/" not in name:
-        name = f"models/{name}"
+    name = call.endpoint.model_id or call.model.id
+    if _RESOURCE.fullmatch(name):
+        name = path_parts(name, "model id")
+    else:
+        name = f"models/{path_part(name, 'model id')}"
     return f"{base}/{name}:streamGenerateContent?alt=sse"
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import ConfigurationError, MissingExtra
 from ...stream import ReplyBuilder
+from ..url_parts import path_part
 from . import Decoder, WireCall
 from .openai_chat_decode import ChatDecoder
 from .openai_chat_encode import encode
@@ -64,7 +65,8 @@ async def post(call: WireCall, path: str, body: bytes) -> OpenAIResponse:
     if call.flags.get("query"):
         options["params"] = dict(call.flags["query"])
     if call.flags.get("path"):
-        path = call.flags["path"].replace("{model}", call.endpoint.model_id or call.model.id)
+        name = path_part(call.endpoint.model_id or call.model.id, "model id")
+        path = call.flags["path"].replace("{model}", name)
     timeout_ms = call.options.get("timeout_ms")
     if timeout_ms is not None:
         options["timeout"] = timeout_ms / 1000
