@@ -4,7 +4,8 @@ The names here are the front door; each layer has more: `loopwright.messages`, `
 `.stream`, `.models`, `.session`, `.testing`. Importing does nothing else: no files, no network, no SDK.
 """
 
-from . import module_start as _module_start  # noqa: F401 - it guards the imports below
+# It guards the imports below; see there.
+from . import module_start as _module_start  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
 # isort: split
 
