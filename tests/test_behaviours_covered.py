@@ -51,6 +51,9 @@ CASES = {
     161: "python -m loopwright runs files of the working folder",
     163: "a model id leaves its place in the URL",
     165: "auto-edit writes files that other programs obey",
+    94: "a dict in an output type is sent as an object that may hold nothing",
+    95: "strict mode is claimed for schemas that the vendor refuses",
+    96: "a tool's schema has a combinator at its top",
 }
 
 

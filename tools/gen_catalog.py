@@ -67,6 +67,9 @@ FLAGS = {
     "zaiToolStream": "tool_stream",
 }
 
+WITHOUT_OUTPUT_SCHEMA = frozenset({"gpt-4", "gpt-4-turbo", "gpt-4o-2024-05-13"})
+"""https://platform.openai.com/docs/guides/structured-outputs: older than that feature."""
+
 FILLERS = {
     "alibaba": "dashscope", "amazon-bedrock": "", "anthropic": "", "azure": "azure",
     "bedrock-mantle": "bedrock_mantle", "cerebras": "cerebras", "cohere": "", "crusoe": "crusoe",
@@ -246,6 +249,8 @@ def flags_of(model: Json, vendors: Json) -> Json:
     flags = {ours: compat[theirs] for theirs, ours in FLAGS.items() if theirs in compat}
     if "chatTemplateArgs" in compat:
         flags["thinking_format"] = "baseten"
+    if model["id"] in WITHOUT_OUTPUT_SCHEMA:
+        flags["output_schema"] = False
     return {name: value for name, value in flags.items() if vendors.get(name) != value}
 
 

@@ -189,7 +189,11 @@ class AgentLoopConfig:
             return None
         models: Any = getattr(stream_fn, "__self__", stream_fn)  # a method of `Models`, or like one
         takes_schema = getattr(models, "takes_output_schema", None)
-        native = bool(takes_schema is not None and takes_schema(self.model))
+        can_tell = getattr(models, "can_tell", None)
+        schema = self._answer_format.schema
+        native = bool(takes_schema is not None and takes_schema(self.model)) and (
+            can_tell is None or can_tell(self.model, schema)
+        )
         return self._answer_format.begin(native=native)
 
     def hook(self, name: str) -> hooks.Hook | None:

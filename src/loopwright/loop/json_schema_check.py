@@ -144,4 +144,19 @@ def _fault(error: Any) -> list[Fault]:
             for name in absent
             if error.message.startswith(repr(name))
         ]
+    if error.validator in ("anyOf", "oneOf") and error.context:
+        ways = _missing_names(error)
+        if ways:
+            return [Fault(path, f"needs {' or '.join(ways)}")]
     return [Fault(path, str(error.message)[:300])]
+
+
+def _missing_names(error: Any) -> list[str]:
+    """What each branch of a union lacks, if that is all that is wrong with it; else nothing."""
+    branches: dict[int, list[str]] = {}
+    for one in error.context:
+        if one.validator != "required" or len(one.absolute_path) != len(error.absolute_path):
+            return []
+        names = branches.setdefault(one.schema_path[0], [])
+        names += [fault.path.rpartition(".")[2] for fault in _fault(one)]
+    return [" and ".join(names) for names in branches.values()]

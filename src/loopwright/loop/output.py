@@ -70,8 +70,7 @@ class Answer:
 
     def option(self) -> dict[str, Any]:
         """The stream option that tells a vendor the schema."""
-        schema = _closed(self.tool.parameters)
-        return {"name": FINAL_ANSWER, "schema": schema, "strict": _is_closed(schema)}
+        return {"name": FINAL_ANSWER, "schema": self.tool.parameters}
 
     def refuse_clash(self, names: frozenset[str] | set[str]) -> None:
         """Raise `Misuse` if a tool of the program has the name that is needed here."""
@@ -173,35 +172,6 @@ class _FinalAnswer(AgentTool[Any, Any]):
         """Take the answer and end the run."""
         self.take(self.unwrap(params))
         return AgentToolResult([TextContent("The answer was accepted.")], terminate=True)
-
-
-def _closed(schema: Any) -> Any:
-    """A copy in which objects take no properties but their own: the check ignores others anyway."""
-    if isinstance(schema, list):
-        return [_closed(item) for item in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    node = {key: _closed(value) for key, value in cast("dict[str, Any]", schema).items()}
-    if node.get("type") == "object" and node.get("properties"):
-        node.setdefault("additionalProperties", False)
-    return node
-
-
-def _is_closed(schema: Any) -> bool:
-    """Whether every object names all its properties as required and takes no others, which is
-    what vendors demand of a schema they enforce to the letter (OpenAI, structured outputs)."""
-    if isinstance(schema, list):
-        return all(_is_closed(item) for item in cast("list[Any]", schema))
-    if not isinstance(schema, dict):
-        return True
-    node = cast("dict[str, Any]", schema)
-    properties: dict[str, Any] = node.get("properties") or {}
-    if node.get("type") == "object" and (
-        node.get("additionalProperties") is not False
-        or set(node.get("required", ())) != set(properties)
-    ):
-        return False
-    return all(_is_closed(value) for value in node.values())
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

@@ -38,6 +38,7 @@ class _Directory(Protocol):
     def resolve_with_level(self, reference: str) -> tuple[Model, ThinkingLevel | None]: ...
     def require(self, model: Model) -> None: ...
     def takes_output_schema(self, model: Model) -> bool: ...
+    def can_tell(self, model: Model, schema: dict[str, Any]) -> bool: ...
 
 
 class FallbackModels:
@@ -82,6 +83,10 @@ class FallbackModels:
     def takes_output_schema(self, model: Model) -> bool:
         """Whether every model that may answer takes the option `output_schema`."""
         return all(map(self._models.takes_output_schema, (model, *self.models)))
+
+    def can_tell(self, model: Model, schema: dict[str, Any]) -> bool:
+        """Whether every model that may answer can be told *schema*; see `Models.can_tell`."""
+        return all(self._models.can_tell(one, schema) for one in (model, *self.models))
 
     def stream(self, model: Model | str, context: Context, /, **options: Any) -> AssistantStream:
         """Ask *model*, and the others if it must be. The options are those of `Models.stream`;

@@ -35,6 +35,7 @@ from .offline import check_request_allowed
 from .price_list import price_list
 from .provider import Endpoint, Provider
 from .retry import BatchSource, RetryPolicy, retrying
+from .schema_dialects import tells_schema
 from .wires import COMMON_OPTIONS, Response, WireCall, known_wires, load_wire
 
 __all__ = ["Models", "ResponseHead", "default_models"]
@@ -90,6 +91,11 @@ class Models(ProviderDirectory):
             return False
         flags = provider.flags_for(model)
         return bool(flags.get("output_schema", model.provider in _MADE_THEIR_DIALECT))
+
+    def can_tell(self, model: Model, schema: dict[str, Any]) -> bool:
+        """Whether *schema* can be the `output_schema` of a request to *model* without losing
+        values that it allows, such as the entries of a dict."""
+        return tells_schema(schema, model.api)
 
     # -- asking ---------------------------------------------------------------------------------
 

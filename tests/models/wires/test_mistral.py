@@ -112,7 +112,7 @@ def test_thinking_is_switched_by_effort_or_by_an_older_mode() -> None:
 
 
 def test_a_schema_for_the_output_is_the_response_format() -> None:
-    schema = {"name": "x", "schema": {"type": "object"}, "strict": True}
+    schema = {"name": "x", "schema": {"type": "object"}, "strict": False}
 
     assert body(output_schema=schema)["response_format"] == {
         "type": "json_schema", "json_schema": schema,

@@ -17,6 +17,8 @@ import msgspec
 
 from ...errors import Misuse
 from ...records import clean_text, to_jsonable
+from ..schema_dialects import answer_schema
+from ..tool_schemas import ANTHROPIC_PROPERTY, declared_tools
 from . import WireCall
 from .anthropic_messages_thinking import (
     ANSWER_TOKENS,
@@ -28,7 +30,14 @@ from .anthropic_messages_thinking import (
 )
 from .anthropic_messages_turns import ALL_MESSAGES, TurnRules, Turns, turns_of
 
-__all__ = ["SAMPLING_PARAMETERS", "encode", "forget_thinking", "samples", "sends_thinking"]
+__all__ = [
+    "SAMPLING_PARAMETERS",
+    "encode",
+    "forget_thinking",
+    "samples",
+    "sends_thinking",
+    "vendor_schema",
+]
 
 SAMPLING_PARAMETERS = frozenset({"top_p", "top_k", "stop", "stop_sequences"})
 """What `sampling_params` may hold here; hosts that know more take it by `extra_body`."""
@@ -78,7 +87,7 @@ def payload(call: WireCall) -> dict[str, Any]:
     if thinking.fields is not None:
         budget = {} if thinking.budget is None else {"budget_tokens": thinking.budget}
         body["thinking"] = {**thinking.fields, **budget}
-    _add_output(body, options, thinking)
+    _add_output(body, call, thinking)
     _add_sampling(body, call, can, thinking)
     metadata: Mapping[str, Any] = options.get("metadata") or {}
     if metadata.get("user_id") is not None:
@@ -169,12 +178,11 @@ def _add_tools(
         return
     eager = call.flags.get("eager_tool_input") is True
     tools: list[dict[str, Any]] = []
-    for tool in call.context.tools:
+    for tool in declared_tools(call.context.tools, ANTHROPIC_PROPERTY):
         fields: dict[str, Any] = {"name": tool.name}
         if tool.description.strip():
             fields["description"] = tool.description
-        schema = tool.parameters
-        fields["input_schema"] = schema if "type" in schema else {"type": "object", **schema}
+        fields["input_schema"] = tool.parameters
         if eager:
             fields["eager_input_streaming"] = True
         tools.append(fields)
@@ -222,48 +230,27 @@ def _tool_choice(
 # -- output and sampling -----------------------------------------------------------------------
 
 
-def _add_output(body: dict[str, Any], options: Mapping[str, Any], thinking: Thinking) -> None:
+def _add_output(body: dict[str, Any], call: WireCall, thinking: Thinking) -> None:
     config: dict[str, Any] = {}
     if thinking.effort is not None:
         config["effort"] = thinking.effort
-    wanted: Mapping[str, Any] | None = options.get("output_schema")
+    wanted: Mapping[str, Any] | None = call.options.get("output_schema")
     if wanted is not None:
-        config["format"] = {"type": "json_schema", "schema": closed_schema(wanted["schema"])}
+        schema = vendor_schema(wanted["schema"], "anthropic-messages")
+        config["format"] = {"type": "json_schema", "schema": schema}
     if config:
         body["output_config"] = config
 
 
-_UNSUPPORTED = frozenset({
-    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
-    "maxLength", "maxItems", "uniqueItems", "minProperties", "maxProperties", "default",
-})  # fmt: skip
-"""https://platform.claude.com/docs/en/build-with-claude/structured-outputs: what a schema may not
-say there. It is checked by us when the reply is read."""
-
-
-def closed_schema(schema: Any) -> Any:
-    """*schema* as the vendor's grammar takes it: objects without further properties, and without
-    the limits it does not know."""
-    if isinstance(schema, list):
-        return [closed_schema(item) for item in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    fields = cast("dict[str, Any]", schema)
-    made: dict[str, Any] = {}
-    for key, value in fields.items():
-        if key in ("properties", "$defs", "definitions") and isinstance(value, dict):
-            inner = cast("dict[str, Any]", value)
-            made[key] = {name: closed_schema(one) for name, one in inner.items()}
-        elif key == "oneOf":
-            made["anyOf"] = closed_schema(value)
-        elif key in ("enum", "const"):
-            made[key] = value
-        elif key == "minItems" and isinstance(value, int) and value > 1:
-            made[key] = 1
-        elif key not in _UNSUPPORTED:
-            made[key] = closed_schema(value)
-    if made.get("type") == "object" or "properties" in made:
-        made["additionalProperties"] = False
+def vendor_schema(schema: dict[str, Any], api: str) -> dict[str, Any]:
+    """*schema* as the grammar of the wire *api* takes it. Raises `Misuse` where it cannot."""
+    made = answer_schema(schema, api)
+    if made is None:
+        raise Misuse(
+            f"output_schema: {api} cannot enforce this schema without losing values (objects with "
+            "free keys, values of any type, recursive types)",
+            hint="Agent(output_type=...) asks for such an answer by a tool",
+        )
     return made
 
 

@@ -19,8 +19,9 @@ import msgspec
 
 from ...errors import Misuse
 from ...records import clean_text, to_jsonable
+from ..tool_schemas import ANTHROPIC_PROPERTY, declared_tools
 from . import WireCall
-from .anthropic_messages_encode import DEFAULT_MAX_TOKENS, MOST_DEFAULT_TOKENS, closed_schema
+from .anthropic_messages_encode import DEFAULT_MAX_TOKENS, MOST_DEFAULT_TOKENS, vendor_schema
 from .anthropic_messages_thinking import (
     ANSWER_TOKENS,
     LEAST_BUDGET,
@@ -212,13 +213,11 @@ def _add_tools(
     if call.flags.get("tools") is False:
         return
     tools: list[dict[str, Any]] = []
-    for tool in call.context.tools:
+    for tool in declared_tools(call.context.tools, ANTHROPIC_PROPERTY):
         fields: dict[str, Any] = {"name": tool.name}
         if tool.description.strip():
             fields["description"] = tool.description
-        schema = tool.parameters
-        schema = schema if "type" in schema else {"type": "object", **schema}
-        tools.append({"toolSpec": {**fields, "inputSchema": {"json": schema}}})
+        tools.append({"toolSpec": {**fields, "inputSchema": {"json": tool.parameters}}})
     choice, asked = _tool_choice(call, family, thinking)
     if asked == "none" and not turns.tool_names:
         return  # there is no word for it; without tools none can be called
@@ -278,7 +277,7 @@ def _is_fable(call: WireCall) -> bool:
 
 
 def _text_format(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    schema = msgspec.json.encode(closed_schema(wanted["schema"])).decode()
+    schema = msgspec.json.encode(vendor_schema(wanted["schema"], "bedrock-converse")).decode()
     fields: dict[str, Any] = {"schema": schema}
     if wanted.get("name"):
         fields["name"] = wanted["name"]

@@ -20,6 +20,7 @@ import msgspec
 
 from ...errors import Misuse
 from ...records import clean_text, to_jsonable
+from ..tool_schemas import declared_tools
 from . import WireCall
 from .google_gemini_contents import ALL_MESSAGES, ContentRules, Contents, contents_of
 from .google_gemini_families import Family, family_of, thinking_config
@@ -116,7 +117,7 @@ def _tools(call: WireCall) -> list[dict[str, Any]]:
         return []
     older = call.flags.get("tool_schema") == "openapi"
     declared: list[dict[str, Any]] = []
-    for tool in call.context.tools:
+    for tool in declared_tools(call.context.tools):
         fields: dict[str, Any] = {"name": tool.name}
         if tool.description.strip():
             fields["description"] = tool.description

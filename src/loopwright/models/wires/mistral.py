@@ -56,9 +56,6 @@ class Mistral:
         by_mode = flags.get("prompt_mode", bool(_PROMPT_MODE_MODELS.search(call.model.id)))
         if by_mode is True and body.pop("reasoning_effort", "none") != "none":
             body["prompt_mode"] = "reasoning"
-        schema: Mapping[str, Any] | None = call.options.get("output_schema")
-        if schema is not None and "response_format" not in body:
-            body["response_format"] = {"type": "json_schema", "json_schema": dict(schema)}
         messages = cast("list[msgspec.Raw]", body["messages"])
         if messages and bytes(messages[-1]).startswith(b'{"role":"assistant"'):
             said: dict[str, Any] = msgspec.json.decode(messages[-1])

@@ -20,11 +20,13 @@ from ...errors import Misuse
 from ...messages import AssistantMessage
 from ...records import clean_text, to_jsonable
 from ..model import ToolSpec
+from ..schema_dialects import answer_schema
 from ..thinking import nearest_level, vendor_level
+from ..tool_schemas import declared_tools
 from . import WireCall
 from .openai_chat_messages import MessageRules, encoded_messages, raw
 
-__all__ = ["SAMPLING_PARAMETERS", "encode"]
+__all__ = ["SAMPLING_PARAMETERS", "encode", "json_schema_format"]
 
 SAMPLING_PARAMETERS = frozenset({
     "top_p", "top_k", "min_p", "stop", "seed", "frequency_penalty", "presence_penalty",
@@ -75,13 +77,22 @@ def payload(call: WireCall) -> dict[str, Any]:
     if options.get("response_format") is not None:
         body["response_format"] = options["response_format"]
     elif options.get("output_schema") is not None:
-        body["response_format"] = {"type": "json_schema", "json_schema": options["output_schema"]}
+        wanted = json_schema_format(options["output_schema"], call.model.api)
+        body["response_format"] = {"type": "json_schema", "json_schema": wanted}
     if options.get("parallel_tool_calls") is not None and "tools" in body:
         body["parallel_tool_calls"] = options["parallel_tool_calls"]
     extra = options.get("extra_body")
     if extra:
         body.update(cast("dict[str, Any]", extra))
     return body
+
+
+def json_schema_format(wanted: Mapping[str, Any], api: str) -> dict[str, Any]:
+    """The option `output_schema` in OpenAI's form: strict if every part of it can be enforced."""
+    strict = None if wanted.get("strict") is False else answer_schema(wanted["schema"], api)
+    if strict is None:
+        return {**wanted, "strict": False}
+    return {**wanted, "schema": strict, "strict": True}
 
 
 def _prompt(call: WireCall) -> list[msgspec.Raw]:
@@ -110,7 +121,7 @@ def _add_tools(body: dict[str, Any], call: WireCall) -> None:
                 "parameters": tool.parameters,
             },
         }
-        for tool in tools
+        for tool in declared_tools(tools)
     ]
     if call.flags.get("cache_control_format") == "anthropic" and _caching(call):
         body["tools"][-1]["cache_control"] = _cache_mark(call)

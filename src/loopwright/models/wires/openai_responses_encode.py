@@ -21,7 +21,9 @@ import msgspec
 from ...errors import Misuse
 from ...records import clean_text, to_jsonable
 from ..thinking import vendor_level
+from ..tool_schemas import declared_tools
 from . import WireCall
+from .openai_chat_encode import json_schema_format
 from .openai_responses_input import InputRules, encoded_input
 
 __all__ = ["OPTIONS", "SAMPLING_PARAMETERS", "encode", "forget_reasoning"]
@@ -105,7 +107,7 @@ def _add_tools(body: dict[str, Any], call: WireCall) -> None:
     extra = cast("list[dict[str, Any]]", list(call.options.get("server_tools") or ()))
     replaced = {tool.get("name") for tool in extra}
     tools: list[dict[str, Any]] = []
-    for tool in call.context.tools:
+    for tool in declared_tools(call.context.tools):
         if tool.name in replaced:
             continue
         fields: dict[str, Any] = {
@@ -194,12 +196,7 @@ def _add_text_form(body: dict[str, Any], options: Mapping[str, Any]) -> None:
     text: dict[str, Any] = {}
     schema: Mapping[str, Any] | None = options.get("output_schema")
     if schema is not None:
-        text["format"] = {
-            "type": "json_schema",
-            "name": schema["name"],
-            "schema": schema["schema"],
-            "strict": bool(schema.get("strict")),
-        }
+        text["format"] = {"type": "json_schema", **json_schema_format(schema, "openai-responses")}
     if options.get("verbosity") is not None:
         text["verbosity"] = options["verbosity"]
     if text:
