@@ -54,6 +54,9 @@ CASES = {
     94: "a dict in an output type is sent as an object that may hold nothing",
     95: "strict mode is claimed for schemas that the vendor refuses",
     96: "a tool's schema has a combinator at its top",
+    141: "a plain function that answers permission questions is not accepted",
+    142: "a hook that decides has no time limit, blocks the loop or ends the program",
+    143: "before_tool_call is asked about tools that do not exist",
 }
 
 

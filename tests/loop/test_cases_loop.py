@@ -630,7 +630,7 @@ async def test_case_029_an_unknown_name_is_told_with_what_is_on_offer(name: str)
     assert (repr(name) if name else "named no tool") in unknown.text
     assert "bash, read" in unknown.text
     assert known.text == "contents of forced"
-    assert seen == [name, "read"]
+    assert seen == ["read"]
     assert result.text == "I see."
     assert_well_formed(model.requests[1].context.messages)
     assert_paired(events)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -335,4 +336,49 @@ async def test_another_hook_that_raises_or_returns_nonsense_blocks_the_call(tmp_
     assert "no idea" in (await told(permission_gate(policy, then=raises), run("ls")))[0]
     nonsense: Any = lambda call: True  # noqa: E731
     assert "bool" in (await told(permission_gate(policy, then=nonsense), run("ls")))[0]
+    assert ran == []
+
+
+@pytest.mark.parametrize("kind", ["sync", "sync returning an awaitable", "callable", "async"])
+async def test_case_141_an_asker_may_be_sync_or_async(tmp_path: Path, kind: str) -> None:
+    def sync(question: Question) -> Answer:
+        return AllowOnce()
+
+    async def later(question: Question) -> Answer:
+        return AllowOnce()
+
+    def returning(other: Any, question: Question) -> Any:
+        return other(question)
+
+    class Asker:
+        def __call__(self, question: Question) -> Answer:
+            return AllowOnce()
+
+    asker: Any = {
+        "sync": sync,
+        "sync returning an awaitable": functools.partial(returning, later),
+        "callable": Asker(),
+        "async": later,
+    }[kind]
+
+    assert await told(permission_gate(Policy("ask", (), tmp_path), asker), run("a")) == ["ran a"]
+
+
+@pytest.mark.parametrize("answer", [None, True, "yes", AllowOnce, {"allow": True}])
+@pytest.mark.parametrize("kind", ["sync", "async"])
+async def test_case_141_what_is_no_answer_is_refused_in_words_that_name_the_asker(
+    tmp_path: Path, kind: str, answer: Any
+) -> None:
+    def my_asker(question: Question) -> Any:
+        return answer
+
+    async def my_async_asker(question: Question) -> Any:
+        return answer
+
+    asker = my_asker if kind == "sync" else my_async_asker
+
+    (text,) = await told(permission_gate(Policy("ask", (), tmp_path), asker), run("a"))
+
+    assert asker.__name__ in text
+    assert "no answer" in text
     assert ran == []

@@ -18,6 +18,7 @@ import msgspec
 from ..errors import LoopwrightError
 from ..loop.context import AgentContext
 from ..loop.faults import in_words, report
+from ..loop.hook_calls import time_limit, verdict_hook
 from ..loop.hooks import (
     AfterToolCall,
     AfterToolCallResult,
@@ -96,7 +97,7 @@ class _Link:
     def __init__(self, owner: str, kind: str, hook: Callable[..., Any]) -> None:
         self.owner = owner
         self.kind = kind
-        self.hook = with_signal(hook)
+        self.hook = verdict_hook(hook) if kind == "before_tool_call" else with_signal(hook)
 
     @property
     def where(self) -> str:
@@ -147,7 +148,7 @@ def _before_tool_call(links: list[_Link]) -> Callable[..., Any]:
                 verdict.approval = said.approval or bool(verdict.approval)
         return verdict
 
-    return before_tool_call
+    return time_limit(None)(before_tool_call)  # each hook has its own
 
 
 def _after_tool_call(links: list[_Link], on_error: OnError | None) -> Callable[..., Any]:

@@ -119,7 +119,7 @@ async def _after(
     except asyncio.CancelledError as error:
         if not batch.stopped:  # the hook cancelled itself
             run.report_fault(error, "after_tool_call")
-    except Exception as error:  # noqa: BLE001 - a hook is foreign code
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a hook is foreign code, and ends no program
         run.report_fault(error, "after_tool_call")
     except BaseException as error:  # noqa: BLE001 - raised again in the kernel's task
         batch.note_fatal(error)

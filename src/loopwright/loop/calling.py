@@ -37,7 +37,7 @@ def refuse_generator(function: Callable[..., Any], tool: str) -> None:
 
 
 async def call_blocking(
-    signal: AbortSignal, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    signal: AbortSignal | None, function: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
     """Call a sync *function* in a thread; if it hands back an awaitable, await that here.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 from ..errors import Misuse
 from ..models.model import Model, ThinkingLevel
 from . import hooks
+from .hook_calls import verdict_hook
 from .hooks import default_convert_to_llm, with_signal
 
 if TYPE_CHECKING:
@@ -180,7 +181,8 @@ class AgentLoopConfig:
         if value is not None:
             if not callable(value):
                 raise Misuse(f"{name} is a function or None, not {type(value).__name__}")
-            calls[name] = with_signal(value, _TAKE_SIGNAL[name])
+            gates = name == "before_tool_call"
+            calls[name] = verdict_hook(value) if gates else with_signal(value, _TAKE_SIGNAL[name])
         self._calls = calls or None
 
     def begin_answer(self, stream_fn: Any) -> Answer | None:

@@ -70,11 +70,13 @@ async def _examine(batch: Batch, slot: Slot) -> None:
             slot.outcome = wording.refused(wording.unreadable_arguments(call))
         else:
             _bind(slot, tool, call.arguments)
+    if tool is None or slot.bound is None:
+        return  # a gate is only asked about what could run
     gate = batch.run.config.hook("before_tool_call")
     approval: bool | None = None
-    if gate is not None and (slot.bound is not None or tool is None):
-        approval = await _pass_gate(batch, slot, gate)
-    if tool is None or slot.bound is None or slot.outcome is not None:
+    if gate is not None:
+        approval = await _pass_gate(batch, slot, tool, slot.bound, gate)
+    if slot.bound is None or slot.outcome is not None:
         return
     if tool.approval if approval is None else approval:
         await _park(batch, slot, tool, slot.bound)
@@ -95,14 +97,19 @@ def _bind(slot: Slot, tool: AgentTool[Any, Any], arguments: dict[str, Any]) -> N
         slot.outcome = wording.refused(str(error))
 
 
-async def _pass_gate(batch: Batch, slot: Slot, gate: Callable[..., Any]) -> bool | None:
-    """Ask the hook, which sees a copy of the arguments. One that raises blocks the call.
+async def _pass_gate(
+    batch: Batch,
+    slot: Slot,
+    tool: AgentTool[Any, Any],
+    bound: BoundCall,
+    gate: Callable[..., Any],
+) -> bool | None:
+    """Ask the hook, which sees a copy of the arguments. One that raises, or is late, blocks the call.
 
-    It is shown calls of unknown tools as well, but cannot make them run. Returns whether it
-    wants the call approved, if it has a word in that.
+    Returns whether it wants the call approved, None if it leaves that open.
     """
-    run, call, bound = batch.run, slot.call, slot.bound
-    args = copy.deepcopy(call.arguments if bound is None else bound.args)
+    run, call = batch.run, slot.call
+    args = copy.deepcopy(bound.args)
     question = BeforeToolCall(batch.reply, call, args, run.context)
     verdict: BeforeToolCallResult | None = None
     batch.at_gate = True
@@ -114,18 +121,18 @@ async def _pass_gate(batch: Batch, slot: Slot, gate: Callable[..., Any]) -> bool
     except Exception as error:  # noqa: BLE001 - a hook is foreign code
         run.report_fault(error, "before_tool_call")
         fault = wording.hook_raised("before_tool_call", call.name, error)
-        slot.outcome = slot.outcome or wording.refused(fault)
+        slot.outcome = wording.refused(fault)
     finally:
         batch.at_gate = False
     if batch.stopped:
         slot.outcome = batch.stopped_result()
-    if verdict is None or slot.outcome is not None or slot.tool is None:
+    if verdict is None or slot.outcome is not None:
         return None
     slot.terminate = verdict.terminate
     if verdict.block:
         slot.outcome = wording.refused(verdict.reason or wording.blocked(call.name))
     elif verdict.args is not None:
-        _bind(slot, slot.tool, verdict.args)
+        _bind(slot, tool, verdict.args)
     return verdict.approval
 
 

@@ -23,6 +23,7 @@ from ..stream import AssistantStream, StreamEvent
 from .config import AgentLoopConfig
 from .context import AgentContext
 from .faults import report
+from .hook_calls import raise_as_fault
 from .hooks import Hook
 from .interrupt import GRACE_SECONDS, CancelledFromWithin, Interrupt
 from .outbox import Outbox
@@ -290,13 +291,21 @@ class Run:
     # -- hooks --------------------------------------------------------------------------------
 
     async def call(self, hook: Hook, *arguments: Any, grace: float = 0.0) -> Any:
-        """Call *hook* and await what it returns if it can be. Raises `Interrupted` on a stop."""
+        """Call *hook* and await what it returns if it can be. Raises `Interrupted` on a stop, and
+        `HookExited` for a `SystemExit`."""
         try:
             value = hook(*arguments)
         except asyncio.CancelledError as error:  # not ours: nothing was awaited
             raise CancelledFromWithin from error
+        except BaseException as error:
+            raise_as_fault(error)
+            raise
         if hasattr(value, "__await__"):
-            value = await self.interrupt.guard(value, grace)
+            try:
+                value = await self.interrupt.guard(value, grace)
+            except BaseException as error:
+                raise_as_fault(error)
+                raise
             self.touch()
         return value
 

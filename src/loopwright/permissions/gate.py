@@ -13,14 +13,14 @@ Not here: what is allowed (policy.py), keeping rules for the next time (whoever 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..loop.agent_tool import AgentTool
 from ..loop.arguments import ArgumentsRejected
-from ..loop.hooks import BeforeToolCall, BeforeToolCallHook, BeforeToolCallResult, with_signal
+from ..loop.hook_calls import call_foreign, verdict_hook
+from ..loop.hooks import BeforeToolCall, BeforeToolCallHook, BeforeToolCallResult
 from ..loop.threads import run_in_thread
 from .policy import Decision, Policy
 from .rules import Rule
@@ -74,7 +74,7 @@ class Deny:
 
 
 Answer = AllowOnce | AllowAlways | Deny
-Ask = Callable[[Question], Awaitable[Answer]]
+Ask = Callable[[Question], Answer | Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,9 @@ class Judged:
 class PermissionGate:
     """A `before_tool_call` hook. `granted` has the rules that answers added, to be kept."""
 
+    time_limit_seconds = None
+    """A person may take as long as they like to answer."""
+
     def __init__(
         self,
         policy: Policy,
@@ -103,7 +106,7 @@ class PermissionGate:
         self.policy = policy
         self.ask = ask
         self.granted: list[Rule] = []
-        self._other = None if then is None else with_signal(then)
+        self._other = None if then is None else verdict_hook(then)
         self._on_granted = on_granted
         self._asking = asyncio.Lock()
 
@@ -113,9 +116,7 @@ class PermissionGate:
 
     async def judge(self, call: BeforeToolCall, signal: Any) -> Judged:
         """The verdict on *call*, with what it is about. Raises what the other hook or `ask` does."""
-        other = None if self._other is None else self._other(call, signal)
-        if inspect.isawaitable(other):
-            other = await other
+        other = None if self._other is None else await self._other(call, signal)
         if other is not None and not isinstance(other, BeforeToolCallResult):
             raise TypeError(
                 f"before_tool_call returned {type(other).__name__}, not a BeforeToolCallResult"
@@ -161,14 +162,19 @@ class PermissionGate:
         name = call.tool_call.name
         # Where a rule asks, or may deny, an allowance beside it would change nothing.
         rule = self.policy.rule_for(name, args) if decision.rule is None else None
-        answer = await ask(Question(call.tool_call.id, name, args, decision, rule))
+        answer = await call_foreign(
+            ask, ask, Question(call.tool_call.id, name, args, decision, rule)
+        )
         if isinstance(answer, Deny):
             if not answer.by_user:
                 return _blocked(call, f"{decision.reason}, and {answer.reason}")
             return _blocked(call, declined(answer.reason))
-        # A front end is foreign code.
-        if not isinstance(answer, AllowOnce | AllowAlways):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"ask returned {answer!r}, which is no answer")
+        if not isinstance(answer, AllowOnce | AllowAlways):
+            asker = getattr(ask, "__qualname__", type(ask).__name__)
+            raise TypeError(
+                f"the asker {asker} returned {answer!r}, which is no answer; "
+                "it returns AllowOnce(), AllowAlways() or Deny()"
+            )
         # While the question was open, the mode, a rule, or a link on the way may have changed.
         now = await self._decide(call, args)
         if now.effect == "deny":
@@ -180,7 +186,7 @@ class PermissionGate:
             self.policy.rules.append(granted)
             self.granted.append(granted)
             if self._on_granted is not None:
-                self._on_granted(granted)
+                await call_foreign(self._on_granted, self._on_granted, granted)
         return BeforeToolCallResult(approval=False)
 
 
@@ -193,7 +199,8 @@ def permission_gate(
 ) -> PermissionGate:
     """A `before_tool_call` hook that does as *policy* says.
 
-    *ask* answers what the policy asks for, one question at a time; None leaves it to whoever
+    *ask* answers what the policy asks for, one question at a time. It may be sync, and runs in a
+    thread then, or async; an answer that is none of the three blocks the call. None leaves it to whoever
     approves parked calls. *then* is a hook of yours: it is called first, may block or change the
     arguments, and what comes of it is judged. Its `approval=True` is kept, its `approval=False`
     overrules nothing. *on_granted* is called with each rule that "always" added, to be written

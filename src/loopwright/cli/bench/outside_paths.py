@@ -20,6 +20,8 @@ __all__ = ["GateWithDoor"]
 class GateWithDoor:
     """A `before_tool_call` hook: *gate*, then a door in the fence of *workspace* for what passed."""
 
+    time_limit_seconds = PermissionGate.time_limit_seconds
+
     def __init__(self, gate: PermissionGate, workspace: LocalWorkspace) -> None:
         self._gate = gate
         self._workspace = workspace
