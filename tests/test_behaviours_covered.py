@@ -57,6 +57,9 @@ CASES = {
     141: "a plain function that answers permission questions is not accepted",
     142: "a hook that decides has no time limit, blocks the loop or ends the program",
     143: "before_tool_call is asked about tools that do not exist",
+    155: "a blank behind the dashes of a header, or a name in lower case, loses a skill",
+    164: "files that give orders are outside the trust question",
+    167: "vendors' keys are in the environment of commands",
 }
 
 

@@ -274,3 +274,16 @@ def test_paths_that_lead_nowhere_or_nonsense_raise_nothing(machine: Machine) -> 
 
     codes = [note.code for note in found.diagnostics if note.code != "not-ours"]
     assert codes == ["not-found"] * 5
+
+
+@pytest.mark.parametrize("name", ["agents.md", "Agents.md", "claude.MD"])
+def test_case_155_a_context_file_in_other_letters_is_named_once(tmp_path: Path, name: str) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / name).write_text("Be kind.")
+
+    files, notes = load_context_files(tmp_path, home=None, config_dir=None)
+
+    mine = [note for note in notes if note.path.name == name]
+    assert [note.code for note in mine] == ["misnamed"]
+    assert name.upper().split(".")[0] in mine[0].message
+    assert all(file.path.parent != tmp_path for file in files)

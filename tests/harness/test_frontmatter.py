@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopwright.harness.frontmatter import FrontmatterInvalid, parse_frontmatter
+from loopwright.harness.frontmatter import Document, FrontmatterInvalid, parse_frontmatter
 
 
 def test_a_header_and_a_body_are_parted() -> None:
@@ -30,7 +30,7 @@ def test_a_file_that_does_not_start_with_the_fence_has_no_header(text: str) -> N
     assert document.body == text
 
 
-@pytest.mark.parametrize("fence", ["----", "--- ", "---x", "--"])
+@pytest.mark.parametrize("fence", ["----", " ---", "---x", "--"])
 def test_only_exactly_three_dashes_are_a_fence(fence: str) -> None:
     opening = parse_frontmatter(f"{fence}\na: 1\n---\n")
     assert opening.fields is None
@@ -187,7 +187,7 @@ PLAIN = st.recursive(
 @given(st.dictionaries(WORDS, PLAIN, max_size=4), st.text(max_size=40))
 def test_json_as_a_header_reads_as_json(fields: dict[str, Any], body: str) -> None:
     """YAML contains JSON; block style as other programs write it is covered by the next one."""
-    body = body.replace("\r\n", "\n")
+    body = body.replace("\r\n", "\n").replace("\r", "\n")
     text = f"---\n{json.dumps(fields, ensure_ascii=False)}\n---\n{body}"
 
     document = parse_frontmatter(text)
@@ -215,4 +215,15 @@ def test_any_text_is_read_or_refused_with_words(text: str) -> None:
         return
 
     assert document.fields is None or isinstance(document.fields, dict)
-    assert text.replace("\r\n", "\n").endswith(document.body)
+    assert text.replace("\r\n", "\n").replace("\r", "\n").endswith(document.body)
+
+
+@pytest.mark.parametrize("fence", ["---", "--- ", "---\t", "---  \t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_case_155_blanks_line_ends_and_marks_decide_nothing(
+    fence: str, end: str, start: str
+) -> None:
+    text = start + end.join([fence, "description: it works", fence, "body", ""])
+
+    assert parse_frontmatter(text) == Document({"description": "it works"}, "body\n")

@@ -534,3 +534,12 @@ def test_a_worktree_marks_a_project_as_well(machine: Machine) -> None:
     (machine.cwd / ".git").write_text("gitdir: elsewhere")
 
     assert [place.folder for place in project_places(machine.cwd, machine.home)] == [machine.cwd]
+
+
+@pytest.mark.parametrize("name", ["skill.md", "Skill.md", "SKILL.MD", "SKILL.md.txt", "SKILLS.md"])
+def test_case_155_a_file_that_is_almost_a_skill_is_named(machine: Machine, name: str) -> None:
+    folder = machine.project / ".loopwright" / "skills" / "build"
+    write_skill(folder).rename(folder / name)
+
+    assert machine.load() == {}
+    assert machine.told == [("misnamed", f"build/{name}")]

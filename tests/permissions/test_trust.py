@@ -373,3 +373,19 @@ def test_what_gives_orders_needs_trust(world: World) -> None:
     assert what_needs_trust(world.project) == [
         folder / "settings.toml", folder / "models.toml", folder / "extensions",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["SYSTEM.md", "APPEND_SYSTEM.md"])
+def test_case_164_a_file_that_speaks_for_the_program_is_named_and_its_rights_are_checked(
+    world: World, name: str
+) -> None:
+    path = world.project / ".loopwright" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    assert what_needs_trust(world.project) == [path]
+    world.trust.trust(world.project)
+    assert world.trust.is_trusted(world.project)
+
+    path.chmod(0o666)
+
+    assert not world.trust.is_trusted(world.project)

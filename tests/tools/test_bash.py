@@ -761,3 +761,19 @@ async def test_calls_that_change_something_keep_the_order_of_the_reply(root: Pat
     last = result.messages[4]
     assert isinstance(last, ToolResultMessage)
     assert last.content[0].text == "newer\n"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize(
+    "name", ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "LOOPWRIGHT_WEB_TOKEN"]
+)
+async def test_case_167_a_command_gets_no_vendors_key_unless_it_is_listed(
+    root: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "s3cret")
+    monkeypatch.setenv("SOME_KEY", "ordinary")
+
+    plain = bash_tool(LocalWorkspace(root))
+    keeping = bash_tool(LocalWorkspace(root), keep_env=[name])
+
+    assert (await run(plain, f"echo ${name}-$SOME_KEY")).text == "-ordinary\n"
+    assert (await run(keeping, f"echo ${name}")).text == "s3cret\n"

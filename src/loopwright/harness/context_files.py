@@ -49,6 +49,7 @@ def load_context_files(
     notes: list[Diagnostic] = []
     seen: set[Path] = set()
     for place in places:
+        notes += _near_misses(place.folder)
         found = _first_readable(place, NAMES, seen, notes)
         if found is not None:
             files.append(found)
@@ -89,6 +90,20 @@ def load_system_file(
         if found is not None:
             return found, notes
     return None, notes
+
+
+def _near_misses(folder: Path) -> list[Diagnostic]:
+    """Files whose names differ from those that count by the case of letters alone."""
+    try:
+        names = os.listdir(folder)
+    except (OSError, ValueError):  # gone, or a name that no system takes
+        return []
+    meant = {name.lower(): name for name in NAMES}
+    return [
+        Diagnostic("misnamed", f"not used: the file must be called {right}", folder / name)
+        for name in sorted(names)
+        if (right := meant.get(name.lower())) not in (None, name) and right not in names
+    ]
 
 
 def _first_readable(

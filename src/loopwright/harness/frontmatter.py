@@ -50,23 +50,23 @@ def parse_frontmatter(text: str, *, verbatim: Collection[str] = ()) -> Document:
     """Take *text* apart.
 
     A header starts in the first line, behind a byte order mark if there is one. Both its fences are
-    lines of exactly three dashes. CRLF counts as a line end. The values of the top-level keys in
+    lines of three dashes; blanks behind them do not count. CRLF and CR count as line ends. The values of the top-level keys in
     *verbatim* are taken as they are written if they fill one line, for keys that people fill with
     things like `[file] [focus]`, which is no YAML.
 
     Raises `FrontmatterInvalid` if the header is not closed, too large, no YAML or no mapping, or
     has a key twice.
     """
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    if lines[0] != FENCE:
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    fences = [number for number, line in enumerate(lines) if line.rstrip() == FENCE]
+    if fences[:1] != [0]:
         return Document(None, "\n".join(lines))
-    try:
-        end = lines.index(FENCE, 1)
-    except ValueError:
+    if len(fences) == 1:
         raise FrontmatterInvalid(
             "the header that line 1 opens is not closed",
             hint=f"put a line {FENCE} behind it; if no header is meant, start with another line",
-        ) from None
+        )
+    end = fences[1]
     if sum(map(len, lines[1:end])) > MOST_CHARACTERS:
         raise FrontmatterInvalid(f"the header is longer than {MOST_CHARACTERS:,} characters")
     header = [_quoted(line, verbatim) for line in lines[1:end]]

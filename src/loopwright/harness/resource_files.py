@@ -31,6 +31,7 @@ DiagnosticCode = Literal[
     "bad-frontmatter",  # no YAML mapping between the fences
     "no-description",  # a skill without one is not loaded
     "bad-field",  # a field is of the wrong kind and was not used
+    "misnamed",  # not loaded, though the name is nearly that of a file that would be
     "bad-name",  # loaded, though the name breaks the rules
     "long-description",  # loaded, and cut where it is listed
     "name-collision",  # another one of that name was found first

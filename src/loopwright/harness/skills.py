@@ -148,6 +148,10 @@ class _Search:
             return  # what else lies here belongs to that skill
         for entry in found:
             path = folder / entry.name
+            if entry.name.lower() in (SKILL_FILE.lower(), f"{SKILL_FILE.lower()}.txt", "skills.md"):
+                told = f"not loaded: a skill's file is called {SKILL_FILE}, in capital letters"
+                self._notes.append(Diagnostic("misnamed", told, path))
+                continue
             if entry.name.startswith(".") or entry.name == "node_modules":
                 continue
             if _is_folder(entry):

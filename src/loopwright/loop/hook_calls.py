@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..errors import Misuse
 from .calling import call_blocking, is_async
@@ -117,16 +117,22 @@ async def call_foreign(hook: Hook, call: Callable[..., Any], /, *arguments: Any)
 
 def raise_as_fault(error: BaseException) -> None:
     """Raise `HookExited` if *error* is a `SystemExit`, or a group of nothing else."""
-    group = isinstance(error, BaseExceptionGroup)
-    if isinstance(error, SystemExit) or (group and error.split(SystemExit)[1] is None):
+    if all(isinstance(one, SystemExit) for one in _single(error)):
         raise HookExited(error) from error
 
 
 def _ends_the_run(error: BaseException) -> bool:
     """The user, or whoever waits for the run, ends it; a hook cannot."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.subgroup((KeyboardInterrupt, asyncio.CancelledError)) is not None
-    return isinstance(error, KeyboardInterrupt | asyncio.CancelledError | GeneratorExit)
+    ends = (KeyboardInterrupt, asyncio.CancelledError, GeneratorExit)
+    return any(isinstance(one, ends) for one in _single(error))
+
+
+def _single(error: BaseException) -> list[BaseException]:
+    """The exceptions of a group and of the groups in it, or *error* itself."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return [single for one in group.exceptions for single in _single(one)]
 
 
 def _forget(task: asyncio.Task[Any]) -> None:

@@ -76,7 +76,7 @@ async def _examine(batch: Batch, slot: Slot) -> None:
     approval: bool | None = None
     if gate is not None:
         approval = await _pass_gate(batch, slot, tool, slot.bound, gate)
-    if slot.bound is None or slot.outcome is not None:
+    if slot.outcome is not None:
         return
     if tool.approval if approval is None else approval:
         await _park(batch, slot, tool, slot.bound)

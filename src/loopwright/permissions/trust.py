@@ -24,8 +24,9 @@ __all__ = ["TrustFile", "TrustFileUnsafe", "what_needs_trust"]
 FORMAT = 1
 
 PROJECT_FOLDER = ".loopwright"
-GIVES_ORDERS = ("settings.toml", "models.toml", "extensions")
-"""What in a project's `.loopwright` has a say in what this program runs or where it connects to."""
+GIVES_ORDERS = ("settings.toml", "models.toml", "extensions", "SYSTEM.md", "APPEND_SYSTEM.md")
+"""What in a project's `.loopwright` has a say in what this program runs, where it connects to, or what
+the model takes for this program's own words. The question and the check of owners use this list."""
 
 
 class TrustFileUnsafe(ConfigurationError):

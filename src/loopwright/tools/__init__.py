@@ -10,7 +10,7 @@ One tool a module; what they share is the workspace, which decides where they ma
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..loop.agent_tool import AgentTool
@@ -54,6 +54,7 @@ def coding_tools(
     bash_timeout: float | None = DEFAULT_TIMEOUT_SECONDS,
     files: OutputFiles | None = None,
     clean: Callable[[], TextFilter] | None = None,
+    keep_env: Iterable[str] = (),
 ) -> list[AgentTool[Any, Any]]:
     """All coding tools on *workspace*; without `bash` if that is not on disk.
 
@@ -64,6 +65,7 @@ def coding_tools(
     may not be read. *bash_timeout*, in seconds, holds for commands whose call names none; None lets
     them run for ever. *files* says where long output is kept. *clean* makes what the output of a
     command goes through before it is shown or kept, such as what takes secrets out.
+    *keep_env* names variables with keys that commands get all the same.
 
     A `LocalWorkspace` is made to let the model read the files in which `bash` keeps long output.
     """
@@ -82,6 +84,13 @@ def coding_tools(
             if folder not in workspace.readable:
                 workspace.readable.append(folder)
         tools.insert(
-            1, bash_tool(workspace, default_timeout=bash_timeout, files=files, clean=clean)
+            1,
+            bash_tool(
+                workspace,
+                default_timeout=bash_timeout,
+                files=files,
+                clean=clean,
+                keep_env=keep_env,
+            ),
         )
     return tools

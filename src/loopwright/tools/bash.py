@@ -6,9 +6,9 @@ or pager is opened. There is a default timeout, so that what waits for ever ends
 may ask for another. What a command leaves running in the background stays alive when the command
 has ended by itself, and is killed with the rest on timeout and abort.
 
-The environment is the program's own, the vendors' keys in it included: builds and tests need what
-the user has set, and a command can read the user's files anyhow. Only secrets of this package are
-taken out. Whoever wants less gives `environment`, or a sandbox.
+The environment is the program's own without the vendors' keys and the secrets of this package; those
+in `keep_env` pass. A command of the same user can still read files and other processes: a sandbox
+keeps it from that.
 
 Not here: process groups (process_group.py), keeping the output (process_output.py), which commands
 are allowed.
@@ -24,12 +24,14 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from ..errors import ToolError
 from ..loop.tool import FunctionTool, ToolContext, tool
 from ..messages import AgentToolResult, TextContent
+from ..models.vendors import vendor_table
 from ..records import clean_text
 from .output_files import OutputFiles
 from .process_group import Ended, run_group
@@ -53,6 +55,15 @@ UPDATE_SECONDS = 0.1
 
 _OUR_SECRET = re.compile(r"LOOPWRIGHT_.*(KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
 
+
+@cache
+def _vendors_keys() -> frozenset[str]:
+    """The variables in which the known vendors' keys are looked for."""
+    table = vendor_table()
+    rows = [table.row(name) for name in table.ids()]
+    return frozenset(variable for row in rows if row is not None for variable in row.env)
+
+
 _DESCRIPTION = """\
 Run a command in bash, in the root of the workspace, and return what it prints on stdout and stderr.
 
@@ -69,14 +80,17 @@ def bash_tool(
     environment: Mapping[str, str] | None = None,
     files: OutputFiles | None = None,
     clean: Callable[[], TextFilter] | None = None,
+    keep_env: Iterable[str] = (),
 ) -> FunctionTool[..., Any]:
     """The tool `bash` for *workspace*, which must be on disk.
 
     *default_timeout*, in seconds, holds for calls that name none; None lets them run for ever.
     *environment* replaces what `command_environment` gives, *files* says where long output is kept.
+    *keep_env* names variables that commands get although they hold keys.
     *clean* makes, for each command, what its output goes through before it is shown or kept.
     """
     files = files if files is not None else OutputFiles()
+    kept = frozenset(keep_env)
 
     @tool(
         name="bash",
@@ -100,7 +114,11 @@ def bash_tool(
         if ctx.signal.aborted:
             raise ToolError("Operation aborted")
         shell = shell_path()
-        env = dict(environment) if environment is not None else command_environment(os.environ)
+        env = (
+            dict(environment)
+            if environment is not None
+            else command_environment(os.environ, keep=kept)
+        )
         output = ProcessOutput(files, clean=clean)
         started = time.monotonic()
         progress = _Progress(ctx, output, started)
@@ -150,8 +168,9 @@ _NO_TERMINAL = {
 `git commit` without one gives up. The user's editor may open a window, and wait for it."""
 
 
-def command_environment(base: Mapping[str, str]) -> dict[str, str]:
-    """*base* without secrets of this package, for a program that has no terminal.
+def command_environment(base: Mapping[str, str], *, keep: Iterable[str] = ()) -> dict[str, str]:
+    """*base* without this package's secrets and the known vendors' keys, for a program that has no
+    terminal. Variables in *keep* pass all the same.
 
     git is told to take no orders from a repository that lies among a project's files: it may be
     somebody else's, and `git status` would run what its configuration names (git-config(1),
@@ -160,7 +179,12 @@ def command_environment(base: Mapping[str, str]) -> dict[str, str]:
     `cd` goes where it says, without CDPATH. Text is UTF-8, in and out; where the user has another
     encoding, the shell would see other quotes and bars in a command than those that were judged.
     """
-    kept = {name: value for name, value in base.items() if not _OUR_SECRET.fullmatch(name)}
+    wanted = frozenset(keep)
+    kept = {
+        name: value
+        for name, value in base.items()
+        if name in wanted or not (name in _vendors_keys() or _OUR_SECRET.fullmatch(name))
+    }
     kept.pop("CDPATH", None)
     if not _speaks_utf8(kept):
         kept["LC_ALL"] = "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"

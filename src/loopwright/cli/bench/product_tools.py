@@ -85,6 +85,7 @@ def give_tools(
             bash_timeout=settings.bash.timeout_seconds,
             files=files,
             clean=clean,
+            keep_env=settings.bash.keep_env,
         ),
         *others,
     ]

@@ -90,6 +90,8 @@ class BashTable(msgspec.Struct, frozen=True, kw_only=True):
 
     timeout_seconds: _Seconds = 600.0
     """For calls that name none."""
+    keep_env: list[_Text] = []
+    """Variables with keys or tokens that commands get all the same."""
 
 
 class PathsTable(msgspec.Struct, frozen=True, kw_only=True):

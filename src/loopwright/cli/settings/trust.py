@@ -23,6 +23,8 @@ MOST_NAMES = 8
 _SAYS = {
     "settings.toml": "model, permissions, extensions and the other settings",
     "models.toml": "servers that models are asked at",
+    "SYSTEM.md": "replaces the system prompt",
+    "APPEND_SYSTEM.md": "extends the system prompt",
     "extensions": "Python code that runs with all your rights",
 }
 
