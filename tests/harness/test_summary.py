@@ -133,13 +133,14 @@ async def test_the_models_own_limit_and_a_small_window_bound_the_answer() -> Non
 @pytest.mark.parametrize(
     ("levels", "level", "sent"),
     [
-        (None, "off", None),
+        (None, None, None),
+        (None, "off", "off"),
         (None, "high", "high"),
         ({"high": "high"}, "high", "high"),
         ({}, "high", None),
     ],
 )
-async def test_reasoning_is_asked_for_only_if_it_is_on_and_the_model_has_it(
+async def test_case_086_a_summary_is_asked_for_at_the_level_that_was_said_if_the_model_has_it(
     levels: Any, level: Any, sent: str | None
 ) -> None:
     model = Model("acme", "m", "scripted", context_window=200_000, thinking_levels=levels)

@@ -335,7 +335,7 @@ async def test_behaviour_127_the_loop_sets_key_and_reasoning_all_else_passes_thr
         "api_key": "fresh",
         "thinking_budgets": {"low": 5},
     }
-    assert "reasoning" not in second
+    assert second["reasoning"] == "off"
     assert given["reasoning"] == "max"
 
 

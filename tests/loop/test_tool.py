@@ -473,3 +473,32 @@ def test_function_tools_know_each_other_by_their_function() -> None:
     assert isinstance(f, FunctionTool)
     assert as_tool(f) is f
     assert repr(f) == "<FunctionTool 'f'>"
+
+
+def test_case_147_a_tool_says_the_same_of_itself_from_the_start() -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers.
+
+        Args:
+            a: the first
+            b: the second
+
+        Returns:
+            The sum.
+        """
+        return a + b
+
+    class Look(AgentTool[Any, Any]):
+        """Look at it."""
+
+        name = "look"
+
+        async def execute(self, tool_call_id: str, params: Any) -> AgentToolResult:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return AgentToolResult([])
+
+    for one, text in ((tool(add), "Add two numbers."), (Look(), "Look at it.")):
+        before = (one.name, one.label, one.description)
+        _ = one.parameters
+
+        assert before == (one.name, one.label, one.description)
+        assert one.description == one.spec.description == text

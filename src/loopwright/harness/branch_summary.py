@@ -157,7 +157,7 @@ async def summarize_branch(
     stream_fn: StreamFn,
     settings: CompactionSettings,
     instructions: str | None = None,
-    thinking_level: ThinkingLevel = "off",
+    thinking_level: ThinkingLevel | None = None,
     get_api_key: GetApiKey | None = None,
     signal: AbortSignal | None = None,
     on_retry: OnRetry | None = None,

@@ -143,7 +143,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     system_prompt: str
     limit: int
     """The longest answer, in tokens; see `answer_limit`."""
-    thinking_level: ThinkingLevel = "off"
+    thinking_level: ThinkingLevel | None = None
     get_api_key: GetApiKey | None = None
     signal: AbortSignal | None = None
     on_retry: OnRetry | None = None
@@ -156,7 +156,7 @@ async def summarize(
     stream_fn: StreamFn,
     settings: CompactionSettings,
     instructions: str | None = None,
-    thinking_level: ThinkingLevel = "off",
+    thinking_level: ThinkingLevel | None = None,
     get_api_key: GetApiKey | None = None,
     signal: AbortSignal | None = None,
     on_retry: OnRetry | None = None,
@@ -286,10 +286,8 @@ async def _stream(
         "session_id": uuid4().hex,
         "signal": signal,
     }
-    if request.thinking_level != "off":
-        level = nearest_level(model, request.thinking_level)
-        if level is not None and level != "off":
-            options["reasoning"] = request.thinking_level
+    if nearest_level(model, request.thinking_level) is not None:
+        options["reasoning"] = request.thinking_level
     if request.get_api_key is not None:
         key: Any = await _value(request.get_api_key(model.provider), interrupt)
         if key:

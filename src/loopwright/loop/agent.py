@@ -31,7 +31,7 @@ from .prompts import Prompt, as_message, as_messages, check_resumable
 from .queues import Inbox, MessageQueue, QueueInbox
 from .run import Run, StreamFn
 from .run_result import OutputT, RunResult
-from .stream_function import stream_function
+from .stream_function import chosen_stream_function, stream_function
 
 __all__ = ["Agent", "Prompt", "as_message", "as_messages"]
 
@@ -75,7 +75,7 @@ class Agent(Generic[OutputT]):
     steering_mode: Option[Literal["one-at-a-time", "all"]] = Option()
     follow_up_mode: Option[Literal["one-at-a-time", "all"]] = Option()
     tool_execution: Option[Literal["parallel", "sequential"]] = Option()
-    thinking_level: Option[ThinkingLevel] = Option()
+    thinking_level: Option[ThinkingLevel | None] = Option()
     session_id: Option[str | None] = Option()
     thinking_budgets: Option[dict[str, int] | None] = Option()
     stream_options: Option[dict[str, Any] | None] = Option()
@@ -114,11 +114,11 @@ class Agent(Generic[OutputT]):
         stream_options: dict[str, Any] | None = None,
         on_error: hooks.OnError | None = None,
     ) -> None:
-        chosen, level = choose_model(model, stream_fn)
+        chosen, level = choose_model(model, chosen_stream_function(stream_fn))
         self._stream_fn = stream_function(stream_fn, chosen)
         self._config = AgentLoopConfig(
             chosen,
-            thinking_level=thinking_level or level or "off",
+            thinking_level=thinking_level or level,
             output_type=output_type,
             deps=deps,
             convert_to_llm=convert_to_llm,
@@ -141,7 +141,7 @@ class Agent(Generic[OutputT]):
             stream_options=stream_options,
             on_error=on_error,
         )
-        self._state = AgentState(self._config, system_prompt)
+        self._state = AgentState(self._config, system_prompt, lambda: self._stream_fn)
         self._state.tools = tools
         self._state.messages = messages
         self._listeners = Listeners()

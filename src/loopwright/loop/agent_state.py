@@ -5,7 +5,7 @@ The first five can be assigned; lists are copied in, and the list that is read c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..errors import Misuse
@@ -21,6 +21,7 @@ from ..events import (
 from ..messages import AgentMessage, AssistantMessage
 from ..models.model import Model, ThinkingLevel
 from .config import AgentLoopConfig
+from .model_choice import choose_model
 from .tool import AgentTool, as_tool, check_names
 
 __all__ = ["AgentState"]
@@ -35,13 +36,18 @@ class AgentState:
         "_is_streaming",
         "_messages",
         "_pending",
+        "_stream_fn",
         "_streaming",
         "_tools",
         "system_prompt",
     )
 
-    def __init__(self, config: AgentLoopConfig, system_prompt: str) -> None:
+    def __init__(
+        self, config: AgentLoopConfig, system_prompt: str, stream_fn: Callable[[], Any]
+    ) -> None:
+        """*stream_fn* gives the function that will ask: names of models are looked up there."""
         self._config = config
+        self._stream_fn = stream_fn
         self.system_prompt = system_prompt
         self._tools: list[Any] = []
         self._messages: list[AgentMessage] = []
@@ -57,19 +63,17 @@ class AgentState:
 
     @model.setter
     def model(self, model: Model | str) -> None:
-        from .model_choice import choose_model
-
-        self._config.model, level = choose_model(model)
+        self._config.model, level = choose_model(model, self._stream_fn())
         if level is not None:
             self._config.thinking_level = level
 
     @property
-    def thinking_level(self) -> ThinkingLevel:
-        """How hard the model of the next run thinks."""
+    def thinking_level(self) -> ThinkingLevel | None:
+        """How hard the model of the next run thinks; None leaves it to the vendor."""
         return self._config.thinking_level
 
     @thinking_level.setter
-    def thinking_level(self, level: ThinkingLevel) -> None:
+    def thinking_level(self, level: ThinkingLevel | None) -> None:
         self._config.thinking_level = level
 
     @property

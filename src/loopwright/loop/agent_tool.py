@@ -41,6 +41,14 @@ _NOTHING = type(None)
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
+class _FromDocstring:
+    """The description of a tool that was given none: read when it is first asked for, so that
+    making a tool stays cheap, and the same at every look."""
+
+    def __get__(self, tool: AgentTool[Any, Any] | None, owner: type) -> str:
+        return "" if tool is None else tool._describe()  # pyright: ignore[reportPrivateUsage]
+
+
 class AgentTool(Generic[Params, Details]):
     """A tool, as a class: set the attributes, write `execute`, register an instance.
 
@@ -52,7 +60,7 @@ class AgentTool(Generic[Params, Details]):
     """1 to 64 letters, digits, `_` or `-`: what every vendor accepts."""
     label: str | None = None
     """For people; the name if None."""
-    description: str = ""
+    description: str = cast("str", _FromDocstring())
     """For the model; the docstring of the class if empty."""
     params: Any = None
     """A pydantic model, dataclass, TypedDict or msgspec Struct; None takes no arguments."""
@@ -123,7 +131,6 @@ class AgentTool(Generic[Params, Details]):
             return
         self._check_attributes()
         contract = self._contract()
-        self.description = self._describe()
         self._spec = ToolSpec(self.name, self.description, contract.schema)
         self._binder = Binder(self.name, contract, self._unfillable())
 
@@ -172,7 +179,7 @@ class AgentTool(Generic[Params, Details]):
         return frozenset()
 
     def _describe(self) -> str:
-        return self.description or inspect.cleandoc(type(self).__dict__.get("__doc__") or "")
+        return inspect.cleandoc(type(self).__dict__.get("__doc__") or "")
 
     def _check_attributes(self) -> None:
         check_name(self.name, type(self).__name__)

@@ -33,7 +33,7 @@ _FUNCTIONS = frozenset({
     "get_follow_up_messages", "on_undelivered",
 })  # fmt: skip
 _CHOICES = {
-    "thinking_level": ("off", "minimal", "low", "medium", "high", "xhigh", "max"),
+    "thinking_level": (None, "off", "minimal", "low", "medium", "high", "xhigh", "max"),
     "tool_execution": ("parallel", "sequential"),
     "steering_mode": ("one-at-a-time", "all"),
     "follow_up_mode": ("one-at-a-time", "all"),
@@ -85,7 +85,7 @@ class AgentLoopConfig:
         self,
         model: Model,
         *,
-        thinking_level: ThinkingLevel = "off",
+        thinking_level: ThinkingLevel | None = None,
         output_type: Any = None,
         deps: Any = None,
         convert_to_llm: hooks.ConvertToLlm = default_convert_to_llm,
@@ -116,7 +116,8 @@ class AgentLoopConfig:
         self.invoke_tool: hooks.Hook | None = None
         """`(tool, bound, context)`: runs a tool in place of `tool.invoke`; for telemetry."""
         self.model = model
-        self.thinking_level: ThinkingLevel = thinking_level
+        self.thinking_level: ThinkingLevel | None = thinking_level
+        """None: nothing is said about thinking, and the vendor decides. "off" switches it off."""
         self.output_type = output_type
         self.deps = deps
         self.convert_to_llm = convert_to_llm

@@ -61,9 +61,9 @@ class FunctionTool(AgentTool[dict[str, Any], Any], Generic[P, R]):
         self.replay = replay
         self.approval = approval
         self.isolation = isolation
-        self._given_description = description
-        self.description = description or inspect.cleandoc(_docstring_of(function) or "")
         self._documentation: Documentation | None = None
+        if description is not None:
+            self.description = description
         self._signature: Signature | None = None
         self._hints: dict[str, Any] | None = None
         self._check_attributes()
@@ -85,7 +85,7 @@ class FunctionTool(AgentTool[dict[str, Any], Any], Generic[P, R]):
             types.MethodType(self.function, instance),
             name=self.name,
             label=self.label,
-            description=self._given_description,
+            description=self.__dict__.get("description"),
             execution_mode=self.execution_mode,
             timeout=self.timeout,
             replay=self.replay,
@@ -144,8 +144,6 @@ class FunctionTool(AgentTool[dict[str, Any], Any], Generic[P, R]):
         return cast("Signature", self._signature).unfillable
 
     def _describe(self) -> str:
-        if self._given_description is not None:
-            return self._given_description
         return self._documented().description
 
     def _documented(self) -> Documentation:

@@ -110,7 +110,7 @@ class TurnUpdate(msgspec.Struct):
     """What the next turn should use instead; None keeps what is there."""
 
     context: AgentContext | None = None
-    model: Model | None = None
+    model: Model | str | None = None
     thinking_level: ThinkingLevel | None = None
 
 

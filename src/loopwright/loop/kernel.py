@@ -214,7 +214,7 @@ def _adopt(run: Run, update: TurnUpdate) -> None:
     if update.context is not None and update.context is not run.context:
         run.use(update.context)
     if update.model is not None:
-        run.model, level = choose_model(update.model)
+        run.model, level = choose_model(update.model, run.stream_fn)
         run.thinking_level = level or run.thinking_level
     if update.thinking_level is not None:
         run.thinking_level = update.thinking_level

@@ -88,8 +88,7 @@ async def _request(run: Run) -> AssistantStream:
         options.setdefault("session_id", config.session_id)
     if config.thinking_budgets is not None:
         options.setdefault("thinking_budgets", config.thinking_budgets)
-    options.pop("reasoning", None)
-    if run.thinking_level != "off":
+    if run.thinking_level is not None:
         options["reasoning"] = run.thinking_level
     if run.answer is not None and run.answer.native:
         options.setdefault("output_schema", run.answer.option())

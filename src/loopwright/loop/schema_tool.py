@@ -75,9 +75,6 @@ class SchemaTool(AgentTool[dict[str, Any], Any]):
 
         return contract_of_schema(self._given, self.name)
 
-    def _describe(self) -> str:
-        return self.description
-
 
 def _form_of(function: Callable[..., Any], tool: str) -> _Form:
     """Which of its three forms *function* has: `(args)`, `(args, ctx)`, or that of a class tool,

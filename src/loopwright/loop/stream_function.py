@@ -6,7 +6,7 @@ from ..errors import Misuse, ModelNotFound, NoStreamFunction
 from ..models.model import Model
 from .run import StreamFn
 
-__all__ = ["set_default_stream_fn", "stream_function"]
+__all__ = ["chosen_stream_function", "set_default_stream_fn", "stream_function"]
 
 _default: StreamFn | None = None
 
@@ -17,9 +17,14 @@ def set_default_stream_fn(stream_fn: StreamFn | None) -> None:
     _default = stream_fn
 
 
+def chosen_stream_function(given: StreamFn | None) -> StreamFn | None:
+    """*given*, else the program's default; None where the built-in vendors are meant."""
+    return given if given is not None else _default
+
+
 def stream_function(given: StreamFn | None, model: Model) -> StreamFn:
     """The function that will serve *model*. Raises `NoStreamFunction` naming the remedies."""
-    chosen = given if given is not None else _default
+    chosen = chosen_stream_function(given)
     if chosen is not None:
         if not callable(chosen):
             raise Misuse(f"stream_fn is a function, not {type(chosen).__name__}")

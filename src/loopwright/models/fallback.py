@@ -80,6 +80,14 @@ class FallbackModels:
         """The model of that name, None if there is none."""
         return self._models.get_model(provider_id, model_id)
 
+    def resolve(self, reference: str) -> Model:
+        """See `Models.resolve`."""
+        return self._models.resolve_with_level(reference)[0]
+
+    def resolve_with_level(self, reference: str) -> tuple[Model, ThinkingLevel | None]:
+        """See `Models.resolve_with_level`."""
+        return self._models.resolve_with_level(reference)
+
     def takes_output_schema(self, model: Model) -> bool:
         """Whether every model that may answer takes the option `output_schema`."""
         return all(map(self._models.takes_output_schema, (model, *self.models)))

@@ -73,7 +73,7 @@ class LaneConfig(Record, kw_only=True):
 
     provider: str
     model_id: str
-    thinking_level: ThinkingLevel = "off"
+    thinking_level: ThinkingLevel | None = None
     active_tools: list[str] = field(default_factory=list[str])
 
 

@@ -30,7 +30,7 @@ async def test_a_model_is_picked_from_those_that_can_be_asked_beginning_at_the_p
     assert items[selected].label == "scripted/scripted"
     assert next(i for i in items if i.label == "toy/second").hint == "8k context, thinking"
     assert front.live.agent.model.id == "second"
-    assert front.screen.notes == ["asking toy/second, thinking off"]
+    assert front.screen.notes == ["asking toy/second, thinking default"]
 
 
 async def test_how_other_vendors_are_asked_is_said(start: Start) -> None:

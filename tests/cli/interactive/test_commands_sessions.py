@@ -178,7 +178,7 @@ async def test_session_tells_what_is_known_also_of_a_new_one(start: Start, tmp_p
     assert lines["entries"] == "2"
     assert lines["cost"] == "not known"
     assert lines["file"] == str(tmp_path / "sessions" / "sessions.db")
-    assert lines["model"] == "scripted/scripted, thinking off"
+    assert lines["model"] == "scripted/scripted, thinking default"
     assert "of 200k tokens (" in lines["context"]
     assert lines["tokens"].endswith(" out")
 

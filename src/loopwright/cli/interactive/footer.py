@@ -55,7 +55,7 @@ class Footer:
     folder: str = ""
     model: str = ""
     """`vendor/id`."""
-    thinking: str = "off"
+    thinking: str = ""
     mode: str = ""
     """Of permissions."""
     context_tokens: int | None = None
@@ -73,7 +73,7 @@ def measure(footer: Footer, live: LiveSession) -> None:
     model, meter = live.agent.model, live.meter()
     usage = meter.usage
     footer.model = f"{model.provider}/{model.id}"
-    footer.thinking = live.thinking_level
+    footer.thinking = live.thinking_level or ""
     footer.mode = live.permission_mode
     footer.context_tokens, footer.context_window = meter.context_tokens, meter.context_window
     footer.taken = usage.input + usage.cache_read + usage.cache_write

@@ -71,7 +71,7 @@ async def choose_model(argument: str, live: LiveSession, screen: Screen) -> None
         reference = str(picked.value)
     model = live.choose_model(reference)
     when = " from its next request on" if live.working else ""
-    screen.note(f"asking {_reference(model)}{when}, thinking {live.thinking_level}")
+    screen.note(f"asking {_reference(model)}{when}, thinking {live.thinking_level or 'default'}")
 
 
 def model_words(live: LiveSession) -> Sequence[tuple[str, str]]:

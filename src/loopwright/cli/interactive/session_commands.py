@@ -156,7 +156,9 @@ async def show_session(argument: str, live: LiveSession, screen: Screen) -> None
     spent = "nothing yet" if usage.is_empty and usage.known else "not known"
     rows.append(("cost", spent if cost is None else f"${cost:.4f}"))
     rows.append(("context", _context(meter.context_tokens, meter.context_window)))
-    rows.append(("model", f"{model.provider}/{model.id}, thinking {live.thinking_level}"))
+    rows.append(
+        ("model", f"{model.provider}/{model.id}, thinking {live.thinking_level or 'default'}")
+    )
     rows.append(("permissions", live.permission_mode))
     screen.note("\n".join([f"{name:<12}{' '.join(value.split())}" for name, value in rows]))
 

@@ -412,8 +412,8 @@ class LiveSession:
         return self.bench.known_models()
 
     @property
-    def thinking_level(self) -> ThinkingLevel:
-        """How hard the model shall think."""
+    def thinking_level(self) -> ThinkingLevel | None:
+        """How hard the model thinks; None leaves it to the vendor."""
         return self.agent.thinking_level
 
     def set_thinking(self, level: ThinkingLevel) -> None:

@@ -147,7 +147,7 @@ class StateData(_Data):
     """The command that is being worked on: prompt, resume, compact, navigate, fork, open or new."""
     unfinished: UnfinishedWork | None
     model: str
-    thinking: ThinkingLevel
+    thinking: ThinkingLevel | None
     permission_mode: Mode
     tools: list[str]
     queued: int
@@ -187,11 +187,11 @@ class CommandDone(_Data):
 
 class ChosenModel(_Data):
     model: str
-    thinking: ThinkingLevel
+    thinking: ThinkingLevel | None
 
 
 class ChosenLevel(_Data):
-    thinking: ThinkingLevel
+    thinking: ThinkingLevel | None
 
 
 class ChosenMode(_Data):

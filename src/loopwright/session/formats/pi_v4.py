@@ -144,7 +144,9 @@ class _Import:
         return LaneConfig(
             provider=str(found["provider"]),
             model_id=str(found.get("modelId", "")),
-            thinking_level=cast("ThinkingLevel", thinking if thinking in _THINKING else "off"),
+            thinking_level=cast(
+                "ThinkingLevel | None", thinking if thinking in _THINKING else None
+            ),
             active_tools=[tool for tool in named if isinstance(tool, str)],
         )
 

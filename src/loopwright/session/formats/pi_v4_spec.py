@@ -269,14 +269,14 @@ class _Reading:
         if not isinstance(provider, str) or not isinstance(model_id, str):
             self.warnings.append(f"lane {lane!r}: its configuration names no model; left out")
             return None
-        thinking = config.get("thinkingLevel", "off")
-        if thinking not in _THINKING:
+        thinking = config.get("thinkingLevel")
+        if thinking is not None and thinking not in _THINKING:
             self.warnings.append(f"lane {lane!r}: thinking level {thinking!r} is taken as 'off'")
             thinking = "off"
         return LaneConfig(
             provider=provider,
             model_id=model_id,
-            thinking_level=cast("ThinkingLevel", thinking),
+            thinking_level=cast("ThinkingLevel | None", thinking),
             active_tools=_strings(config.get("activeToolNames")),
         )
 
