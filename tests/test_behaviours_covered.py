@@ -63,6 +63,8 @@ CASES = {
     155: "a blank behind the dashes of a header, or a name in lower case, loses a skill",
     164: "files that give orders are outside the trust question",
     167: "vendors' keys are in the environment of commands",
+    168: "the Markdown export holds live remote images",
+    170: "an approved call runs although the mode became read-only",
 }
 
 

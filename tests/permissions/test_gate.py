@@ -382,3 +382,36 @@ async def test_case_141_what_is_no_answer_is_refused_in_words_that_name_the_aske
     assert asker.__name__ in text
     assert "no answer" in text
     assert ran == []
+
+
+@pytest.mark.parametrize("change", ["read-only", "deny", "hook", "none"])
+async def test_case_170_an_approved_call_is_judged_again_when_it_runs(
+    tmp_path: Path, change: str
+) -> None:
+    store = MemoryStore()
+    policy = Policy("ask", (), tmp_path)
+    blocked: list[bool] = []
+
+    def hook(call: BeforeToolCall) -> BeforeToolCallResult | None:
+        return BeforeToolCallResult(block=True, reason="no longer") if blocked else None
+
+    model = ScriptedModel([Reply(calls=[run("a")]), Reply("Done.")])
+    gate = permission_gate(policy, then=hook)
+    agent = Agent(model.model, stream_fn=model.stream_fn, tools=[bash], before_tool_call=gate)
+
+    async with Harness.open(store, "s", agent=agent) as harness:
+        await harness.prompt("Go.")
+        (waiting,) = await pending_approvals(store, "s")
+        await approve(store, "s", waiting.id)
+        if change == "read-only":
+            policy.mode = "read-only"
+        elif change == "deny":
+            policy.rules.append(parse_rule("deny", "bash"))
+        elif change == "hook":
+            blocked.append(True)
+        result = await harness.resume()
+
+    assert result is not None
+    assert result.text == "Done."
+    assert ran == (["a"] if change == "none" else [])
+    assert [a.status for a in await store.approvals("s")] == ["consumed"]

@@ -390,3 +390,31 @@ def test_very_long_replies_are_fenced_unseen() -> None:
     document = to_markdown(INFO, chain(reply(TextContent("[" * 200_000))))
 
     assert fences(document) == ["[" * 200_000 + "\n"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "![](http://host/?q=secret)", "![a](https://host/x.png)", "![a](//host/x.png)", "![a][r]\n\n[r]: http://h/x",
+        "[a](javascript:alert)", "[a](file:///etc/passwd)", "[a](vscode://x)", "[a](JaVaScRiPt:alert)",
+        "# Title\n\n![](http://host/x)", "- ![](http://host/x)", "> [a](data:text/html,x)", "<javascript:x>",
+        "![](data:image/svg+xml,x)", "[![a](http://h/x)](http://h)",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", [TextContent, ThinkingContent])
+def test_case_168_no_picture_is_fetched_and_no_odd_link_is_offered(text: str, place: Any) -> None:
+    made = to_markdown(INFO, chain(user("Hi"), reply(place(text))))
+
+    parser = MarkdownIt("commonmark", {"html": True})
+    parser.validateLink = lambda url: True
+    for token in parser.parse(made):
+        for child in token.children or ():
+            assert child.type not in ("image", "link_open")
+    assert "Shown as text" in made
+
+
+@pytest.mark.parametrize(
+    "text", ["[a](https://x.dev)", "[b](mailto:a@x.dev)", "[c](docs/a.md)", "a: b"]
+)
+def test_case_168_ordinary_links_stay(text: str) -> None:
+    assert text in to_markdown(INFO, chain(user("Hi"), reply(TextContent(text))))

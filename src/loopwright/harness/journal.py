@@ -222,7 +222,7 @@ class SessionJournal:
         if approval.status == "approved":
             if digest_of(approval.tool_name, approval.arguments) != approval.digest:
                 return Recall("denied", refused(UNFIT.format(name=call.name)))
-            return Recall("again", arguments=approval.arguments)
+            return Recall("again", arguments=approval.arguments, approved=True)
         if approval.status == "denied":
             return Recall("denied", refused(approval.reason or DENIED.format(name=call.name)))
         return Recall("parked")

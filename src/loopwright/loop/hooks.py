@@ -61,6 +61,9 @@ class BeforeToolCall(msgspec.Struct):
     tool_call: ToolCall
     args: dict[str, Any]
     context: AgentContext
+    approved: bool = False
+    """It waited for an approval, and has it. It may still be blocked; what else is returned has no
+    effect."""
 
 
 class BeforeToolCallResult(msgspec.Struct):

@@ -40,7 +40,8 @@ class Recall(msgspec.Struct):
     """What is known of a call from before this run.
 
     `ended`: here is its result, already written. `lost`: it was started and nobody knows what came
-    of it; `result` says that. `again`: run it with these arguments and ask no gate. `parked`: it
+    of it; `result` says that. `again`: run it with these arguments; one that was *approved* may still be blocked by
+    a gate, which is not asked about others. `parked`: it
     waits for somebody's word. `denied`: that word was no; `result` says so.
     """
 
@@ -48,6 +49,7 @@ class Recall(msgspec.Struct):
     result: AgentToolResult | None = None
     message: ToolResultMessage | None = None
     arguments: dict[str, Any] | None = None
+    approved: bool = False
 
 
 class Journal(Protocol):

@@ -31,7 +31,7 @@ async def preflight(batch: Batch, slot: Slot) -> None:
         call = slot.call
         slot.args = _copied(call.arguments)
         await batch.run.emit(ToolExecutionStart(call.id, call.name, slot.args))
-    if slot.outcome is not None or slot.bound is not None or _recall(batch, slot):
+    if slot.outcome is not None or slot.bound is not None or await _recall(batch, slot):
         return
     if batch.refused:
         slot.outcome = wording.refused(wording.cut_by_length(slot.call.name))
@@ -41,7 +41,7 @@ async def preflight(batch: Batch, slot: Slot) -> None:
         await _examine(batch, slot)
 
 
-def _recall(batch: Batch, slot: Slot) -> bool:
+async def _recall(batch: Batch, slot: Slot) -> bool:
     """Take up what is known of the call from before this run. False if it is new."""
     journal, call = batch.run.journal, slot.call
     known = None if journal is None else journal.recall(batch.reply, slot.index, call)
@@ -56,6 +56,10 @@ def _recall(batch: Batch, slot: Slot) -> bool:
         tool = _look_up(batch, slot)
         if tool is not None:
             _bind(slot, tool, known.arguments or {})
+            gate = batch.run.config.hook("before_tool_call")
+            if known.approved and gate is not None and slot.bound is not None:
+                # The mode, or a rule, may have changed since somebody said yes.
+                await _pass_gate(batch, slot, tool, slot.bound, gate, approved=True)
     else:
         slot.outcome = known.result or batch.stopped_result()
     return True
@@ -103,6 +107,8 @@ async def _pass_gate(
     tool: AgentTool[Any, Any],
     bound: BoundCall,
     gate: Callable[..., Any],
+    *,
+    approved: bool = False,
 ) -> bool | None:
     """Ask the hook, which sees a copy of the arguments. One that raises, or is late, blocks the call.
 
@@ -110,7 +116,7 @@ async def _pass_gate(
     """
     run, call = batch.run, slot.call
     args = copy.deepcopy(bound.args)
-    question = BeforeToolCall(batch.reply, call, args, run.context)
+    question = BeforeToolCall(batch.reply, call, args, run.context, approved)
     verdict: BeforeToolCallResult | None = None
     batch.at_gate = True
     try:
@@ -131,7 +137,7 @@ async def _pass_gate(
     slot.terminate = verdict.terminate
     if verdict.block:
         slot.outcome = wording.refused(verdict.reason or wording.blocked(call.name))
-    elif verdict.args is not None:
+    elif verdict.args is not None and not approved:
         _bind(slot, tool, verdict.args)
     return verdict.approval
 

@@ -139,6 +139,8 @@ class PermissionGate:
         self, call: BeforeToolCall, args: dict[str, Any]
     ) -> tuple[BeforeToolCallResult | None, Decision]:
         decision = await self._decide(call, args)
+        if decision.effect == "ask" and call.approved:
+            return None, decision  # it was asked for, and the answer was yes
         if decision.effect == "ask" and self.ask is not None:
             async with self._asking:
                 # An answer to the question before this one may have settled it.

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from ...messages import (
     AgentMessage,
@@ -225,13 +226,19 @@ def _image(image: ImageContent, shown: bool) -> str:
 # -- keeping text where it is ----------------------------------------------------------------
 
 
+_LINKED = (None, "http", "https", "mailto")
+
+
 def _contained(text: str, *, as_it_is: bool = False) -> str:
     """*text* so that it ends where it ends: as it is, if that may be, quoted, or fenced."""
     text = harmless(text).strip("\n")
     if len(text) > _PARSED_CHARACTERS:
         return _fenced(text)
-    if as_it_is and _stays(text, loud=False):
+    if as_it_is and _stays(text, loud=False) and not _reaches_out(text):
         return text
+    fetched = _reaches_out(text)
+    if fetched:
+        return f"*Shown as text: {fetched}.*\n\n{_fenced(text)}"
     quoted = _quoted(text)
     return quoted if _stays(quoted, loud=True) else _fenced(text)
 
@@ -254,11 +261,34 @@ def _stays(text: str, *, loud: bool) -> bool:
     )
 
 
+def _reaches_out(text: str) -> str:
+    """Why a reader's program should not render *text*: it would fetch a picture, which tells
+    another machine, or offer a link that runs something. Empty if it may."""
+    for token in _parser().parse(text):
+        for child in token.children or ():
+            if child.type == "image" and _scheme(child.attrGet("src")) is not None:
+                return "it holds a picture that would be fetched from elsewhere"
+            if child.type == "link_open" and _scheme(child.attrGet("href")) not in _LINKED:
+                return "it holds a link that is neither http, https nor mailto"
+    return ""
+
+
+def _scheme(address: object) -> str | None:
+    """The scheme of *address*; None for a path in the same place."""
+    plain = re.sub(r"[\s\x00-\x1f]", "", unquote(str(address or ""))).replace("\\", "/").lower()
+    if plain.startswith("//"):
+        return "https"
+    found = re.match(r"([a-z][a-z0-9+.-]*):", plain)
+    return found[1] if found else None
+
+
 @cache
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # comes with rich; needed for documents only
 
-    return MarkdownIt("commonmark", {"html": True})
+    parser = MarkdownIt("commonmark", {"html": True})
+    parser.validateLink = lambda url: True  # what it would not link, another program does
+    return parser
 
 
 def _quoted(text: str) -> str:
