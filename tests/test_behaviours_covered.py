@@ -65,6 +65,8 @@ CASES = {
     167: "vendors' keys are in the environment of commands",
     168: "the Markdown export holds live remote images",
     170: "an approved call runs although the mode became read-only",
+    112: "a key that is shorter than 12 characters is shown",
+    139: "an edit of a hard-linked file leaves its other name with the old content",
 }
 
 

@@ -222,3 +222,18 @@ async def test_a_key_is_neither_in_what_a_command_shows_nor_in_its_file(tmp_path
     assert kept.count("[KEY, not shown]") == 3000
     assert KEY not in kept
     assert KEY[11:] not in result.text
+
+
+@pytest.mark.parametrize("key", ["tok-9f3a77", "abc123", "k1-k2-k3-k4"])
+def test_case_112_a_short_key_is_hidden_too_as_it_is_and_in_base64(key: str) -> None:
+    secrets = Secrets([("KEY", key)])
+    coded = base64.b64encode(key.encode()).decode()
+
+    assert secrets.hide(f"Bearer {key}.") == "Bearer [KEY, not shown]."
+    assert key not in secrets.hide(f"x{key}x")
+    assert coded.rstrip("=")[:-1] not in secrets.hide(coded)
+
+
+@pytest.mark.parametrize("word", ["ollama", "dummy", "x1", "12345", ""])
+def test_case_112_what_may_be_a_word_is_left_alone(word: str) -> None:
+    assert Secrets([("KEY", word)]).hide(f"with {word} there") == f"with {word} there"

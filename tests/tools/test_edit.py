@@ -16,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.tools.calling import call, refusal
 
-from loopwright.tools import LocalWorkspace, MemoryWorkspace, edit_tool
+from loopwright.tools import LocalWorkspace, MemoryWorkspace, edit_tool, write_tool
 from loopwright.tools.edit_diff import diff_of
 from loopwright.tools.edit_matching import EditRefused, Replacement, apply_edits
 
@@ -522,3 +522,22 @@ def test_a_large_replacement_is_diffed_in_reasonable_time() -> None:
 
     assert time.perf_counter() - before < 2
     assert patched(content, diff.patch) == applied.content
+
+
+@pytest.mark.parametrize("tool", ["edit", "write"])
+async def test_case_139_all_names_of_a_file_have_the_new_content(tmp_path: Path, tool: str) -> None:
+    source, deployed = tmp_path / "source.md", tmp_path / "deployed.md"
+    source.write_text("line 1\n")
+    source.chmod(0o640)
+    deployed.hardlink_to(source)
+    workspace = LocalWorkspace(tmp_path)
+
+    if tool == "edit":
+        await call(edit_tool(workspace), path="source.md", oldText="line 1", newText="new")
+    else:
+        await call(write_tool(workspace), path="source.md", content="new\n")
+
+    assert deployed.read_text() == source.read_text() == "new\n"
+    assert deployed.samefile(source)
+    assert source.stat().st_mode & 0o777 == 0o640
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["deployed.md", "source.md"]

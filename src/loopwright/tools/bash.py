@@ -44,6 +44,7 @@ __all__ = [
     "MAX_TIMEOUT_SECONDS",
     "bash_tool",
     "command_environment",
+    "is_our_secret",
     "shell_path",
 ]
 
@@ -54,6 +55,11 @@ MAX_TIMEOUT_SECONDS = 2_147_483.0
 UPDATE_SECONDS = 0.1
 
 _OUR_SECRET = re.compile(r"LOOPWRIGHT_.*(KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
+
+
+def is_our_secret(variable: str) -> bool:
+    """Whether *variable* of the environment holds a token or a key of this package."""
+    return _OUR_SECRET.fullmatch(variable) is not None
 
 
 @cache
@@ -183,7 +189,7 @@ def command_environment(base: Mapping[str, str], *, keep: Iterable[str] = ()) ->
     kept = {
         name: value
         for name, value in base.items()
-        if name in wanted or not (name in _vendors_keys() or _OUR_SECRET.fullmatch(name))
+        if name in wanted or not (name in _vendors_keys() or is_our_secret(name))
     }
     kept.pop("CDPATH", None)
     if not _speaks_utf8(kept):

@@ -2,9 +2,10 @@
 
 The new content is written to another file in the same folder, made to last, and renamed over the
 old one. Mode, owner, group and extended attributes (access lists among them) are those of the old
-file; a name that is one of several hard links becomes a file of its own.
+file.
 
-Where the owner cannot be kept, or the folder may not be written but the file may, the file is
+Where the file has other names (hard links), which would keep the old content, where the owner cannot be
+kept, or the folder may not be written but the file may, the file is
 written in place: to hand somebody's file to another user without a word would be worse than the
 small risk of a crash in that moment.
 
@@ -100,6 +101,8 @@ def _written_beside(folder: Folder, data: bytes, old: os.stat_result | None, nam
 
 def _take_after(folder: Folder, name: str, descriptor: int, old: os.stat_result) -> None:
     """Give the new file owner, attributes and mode of the old one. Raises `_KeepInPlace`."""
+    if old.st_nlink > 1:
+        raise _KeepInPlace
     new = os.fstat(descriptor)
     if hasattr(os, "fchown") and (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         try:

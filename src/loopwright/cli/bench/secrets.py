@@ -25,6 +25,7 @@ from ...loop.hooks import AfterToolCall, AfterToolCallResult
 from ...messages import AgentToolResult, TextContent
 from ...models import Models
 from ...models.credentials import credential_file
+from ...tools.bash import is_our_secret
 
 __all__ = ["SecretFilter", "Secrets", "known_secrets"]
 
@@ -35,7 +36,9 @@ _BREAK = re.compile(r"[\r\n][ \t\r\n]*")
 _BLANKS = b" \t\r\n"
 
 SHORTEST = 12
-"""Characters. What is shorter may be a word like any other."""
+"""Characters. What is shorter is hidden as a whole only, and not at all if it may be a word."""
+SHORTEST_OF_ALL = 6
+"""Characters. What is shorter stands by chance in too many texts."""
 SHORTEST_BROKEN = 16
 """Characters. What is shorter is not looked for over line breaks: words may stand so."""
 TELLING = 4
@@ -71,9 +74,9 @@ class Secrets:
         names = {
             form: name
             for name, value in named
-            if len(value) >= SHORTEST
+            if _can_be_hidden(value)
             for form in (_BREAK.sub("", spelling) for spelling in _spellings(value))
-            if len(form) >= SHORTEST
+            if form == value or len(form) >= min(SHORTEST, len(value))
         }
         self._values = [_value(form, name) for form, name in names.items()]
 
@@ -160,6 +163,12 @@ class SecretFilter:
         return len(text) if end == len(joined) else before + places[end]
 
 
+def _can_be_hidden(value: str) -> bool:
+    """Whether no text suffers from it: many put a word such as `ollama` in the place of a key."""
+    long = len(value) >= SHORTEST
+    return long or (len(value) >= SHORTEST_OF_ALL and any(map(str.isdigit, value)))
+
+
 def _spellings(value: str) -> Iterator[str]:
     """*value* in the forms in which programs print it. In base64 it depends on what stands before
     it, and its ends on what is beside it: those are left out."""
@@ -176,7 +185,7 @@ def _spellings(value: str) -> Iterator[str]:
 
 
 def _value(text: str, name: str) -> _Value:
-    least = max(SHORTEST, len(text) * 2 // 3)
+    least = min(len(text), max(SHORTEST, len(text) * 2 // 3))
     parts = (text, text[:least], text[-least:])
     return _Value(text, name, least, *(_squeezed(part) for part in parts))
 
@@ -276,6 +285,7 @@ def known_secrets(every: Iterable[Models]) -> Secrets:
                 for header, value in provider.headers.items()
                 if _SECRET_HEADER.search(header)
             ]
+    named += [item for item in os.environ.items() if is_our_secret(item[0])]
     try:
         kept = credential_file()
         named += [(f"key of {name}", kept.key(name) or "") for name in kept.names()]
