@@ -40,6 +40,7 @@ from ..messages import (
     UserMessage,
 )
 from ..records import clean_text
+from .media import sendable_image
 from .model import Model
 
 __all__ = ["MessageView", "ModelIdentity", "SendableTranscript", "sendable"]
@@ -156,7 +157,7 @@ class SendableTranscript:
             if kind is ToolResultMessage:
                 self._answer(cast("ToolResultMessage", message))
             elif kind is UserMessage:
-                user = _sendable_user(cast("UserMessage", message))
+                user = _sendable_user(cast("UserMessage", message), self._identity[1])
                 if self._calls:
                     self._held.append(user)
                 else:
@@ -236,7 +237,7 @@ class SendableTranscript:
         if not open_positions:
             return  # it answers nothing that is sent
         position = open_positions.popleft()
-        self._answers[position] = _sendable_result(result, self._calls[position])
+        self._answers[position] = _sendable_result(result, self._calls[position], self._identity[1])
         if len(self._answers) == len(self._calls) and not self._held:
             self._settle()
 
@@ -285,21 +286,21 @@ def _sendable_thinking(block: ThinkingContent) -> ThinkingContent | None:
     return block if text is block.thinking else msgspec.structs.replace(block, thinking=text)
 
 
-def _sendable_user(message: UserMessage) -> UserMessage:
+def _sendable_user(message: UserMessage, api: str) -> UserMessage:
     content = message.content
     if isinstance(content, str):
         text = clean_text(content)
         if not text.strip():
             text = EMPTY_TURN
         return message if text is content else msgspec.structs.replace(message, content=text)
-    kept = _sendable_blocks(content)
+    kept = _sendable_blocks(content, api)
     if not kept:
         kept = [TextContent(EMPTY_TURN)]
     return message if kept is content else msgspec.structs.replace(message, content=kept)
 
 
-def _sendable_result(result: ToolResultMessage, call: ToolCall) -> ToolResultMessage:
-    content = _sendable_blocks(result.content)
+def _sendable_result(result: ToolResultMessage, call: ToolCall, api: str) -> ToolResultMessage:
+    content = _sendable_blocks(result.content, api)
     if (
         content is result.content
         and call.id == result.tool_call_id
@@ -312,9 +313,10 @@ def _sendable_result(result: ToolResultMessage, call: ToolCall) -> ToolResultMes
 
 
 def _sendable_blocks(
-    blocks: list[TextContent | ImageContent],
+    blocks: list[TextContent | ImageContent], api: str
 ) -> list[TextContent | ImageContent]:
-    """*blocks* without blank text; the same list if there is nothing to change."""
+    """*blocks* without blank text and images that the wire *api* cannot send; the same list if
+    there is nothing to change."""
     kept: list[TextContent | ImageContent] = []
     changed = False
     for block in blocks:
@@ -326,6 +328,10 @@ def _sendable_blocks(
             if text is not block.text or block.text_signature is not None:
                 block = TextContent(text)
                 changed = True
+        else:
+            image = sendable_image(cast("ImageContent", block), api)
+            changed = changed or image is not block
+            block = image
         kept.append(block)
     return kept if changed else blocks
 

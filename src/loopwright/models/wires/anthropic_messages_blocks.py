@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from ...messages import ImageContent, TextContent
+from ..media import PDF
 
 __all__ = [
     "Block",
@@ -59,10 +60,10 @@ def content_blocks(content: list[TextContent | ImageContent], *, images: bool) -
             continue
         image = cast("ImageContent", block)
         kind = "image/jpeg" if image.mime_type == "image/jpg" else image.mime_type
-        if images and kind in IMAGE_TYPES:
+        if images and kind in (*IMAGE_TYPES, PDF):
             said = None
             source = {"type": "base64", "media_type": kind, "data": image.data}
-            blocks.append(raw({"type": "image", "source": source}))
+            blocks.append(raw({"type": "document" if kind == PDF else "image", "source": source}))
             continue
         shown = kind if re.fullmatch(r"[\w.+/-]{1,80}", kind) else "such type"
         line = IMAGE_TYPE_LEFT_OUT.format(shown) if images else IMAGE_LEFT_OUT

@@ -49,7 +49,9 @@ IMAGE_INTRODUCTION = "Images from the tool results above:"
 IMAGE_LEFT_OUT = "(an image was left out: this model reads text only)"
 IMAGE_TYPE_LEFT_OUT = "(an image was left out: the vendor takes no {})"
 
-IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"})
+IMAGE_TYPES = frozenset(
+    {"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf"}
+)
 """https://ai.google.dev/gemini-api/docs/image-understanding"""
 RESULT_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp"})
 """Those a result itself may hold. https://ai.google.dev/gemini-api/docs/function-calling"""

@@ -31,6 +31,7 @@ from ...messages import (
     UserMessage,
 )
 from ..handoff import MessageView, ModelIdentity
+from ..media import PDF
 from ..model import Model
 from .openai_responses_items import REFUSAL_MARK
 
@@ -143,7 +144,10 @@ def _parts(
         elif rules.images:
             image = cast("ImageContent", block)
             url = f"data:{image.mime_type};base64,{image.data}"
-            parts.append({"type": "input_image", "detail": "auto", "image_url": url})
+            if image.mime_type == PDF:
+                parts.append({"type": "input_file", "filename": "file.pdf", "file_data": url})
+            else:
+                parts.append({"type": "input_image", "detail": "auto", "image_url": url})
         elif not parts or parts[-1]["text"] != IMAGE_LEFT_OUT:
             parts.append({"type": "input_text", "text": IMAGE_LEFT_OUT})
     if any(part["type"] == "input_image" for part in parts):
