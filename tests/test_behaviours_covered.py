@@ -70,6 +70,7 @@ CASES = {
     170: "an approved call runs although the mode became read-only",
     112: "a key that is shorter than 12 characters is shown",
     139: "an edit of a hard-linked file leaves its other name with the old content",
+    169: "a session file hangs or crashes its reader",
 }
 
 

@@ -92,6 +92,8 @@ def _is_database(path: Path) -> bool:
     """Whether *path* is a file that SQLite is to look at. Raises if there is nothing to look at."""
     if path.is_dir():
         return False
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise StoreUnavailable(f"{path} is neither a file nor a folder")
     try:
         with path.open("rb") as file:
             beginning = file.read(len(_MAGIC))

@@ -40,6 +40,8 @@ _ENTRIES: dict[str, type[CompactionEntry | BranchSummaryEntry | CustomEntry | Me
 def is_our_json(file: Path) -> bool:
     """Whether *file* begins as our own export does. pi's sessions begin much alike, but have no
     `createdAt`. False for what cannot be read."""
+    if not file.is_file():  # a pipe would be waited for
+        return False
     try:
         with file.open("rb") as lines:
             header = msgspec.json.decode(lines.readline(_HEADER_LIMIT))

@@ -9,6 +9,7 @@ Not here: what the lines mean.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
@@ -19,6 +20,9 @@ from ...errors import SessionDamaged
 __all__ = ["damaged", "decode_line", "json_lines"]
 
 _BOM = b"\xef\xbb\xbf"
+MOST_LEVELS = 200
+"""Other programs that read or write a session again end somewhere above."""
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 LENIENT_HINT = "import it leniently to leave out what cannot be read; the file is not touched"
 
 
@@ -62,6 +66,8 @@ def _refuse(bad: tuple[int, str], warnings: list[str], lenient: bool) -> None:
 
 def decode_line(text: bytes) -> Any:
     """The JSON value in *text*. Raises `ValueError` saying what is wrong."""
+    if _depth(text) > MOST_LEVELS:
+        raise ValueError(f"nested too deeply: more than {MOST_LEVELS} levels")
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -76,6 +82,20 @@ def decode_line(text: bytes) -> Any:
         raise ValueError("nested too deeply") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON at column {error.colno}: {error.msg}") from error
+
+
+def _depth(text: bytes) -> int:
+    """How many lists and objects are open at once in *text*; at most one more than matters."""
+    if text.count(b"[") + text.count(b"{") <= MOST_LEVELS:
+        return 0
+    depth = deepest = 0
+    for piece in _BRACKETS.findall(text):
+        if piece in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif piece in b"]}":
+            depth -= 1
+    return deepest
 
 
 def _no_constant(name: str) -> NoReturn:
