@@ -57,6 +57,7 @@ CASES = {
     87: "one image that the vendor refuses makes every later request fail",
     88: "an image of a type that the vendor does not take is sent",
     89: "a document is sent as an image, or left out with an untrue reason",
+    146: "a request without any message is sent",
     94: "a dict in an output type is sent as an object that may hold nothing",
     95: "strict mode is claimed for schemas that the vendor refuses",
     96: "a tool's schema has a combinator at its top",

@@ -442,3 +442,18 @@ async def test_a_hook_can_be_removed_again() -> None:
 
     assert len(model.requests) == 2
     assert agent.finish_turn is None
+
+
+async def test_case_146_a_request_without_any_message_is_not_sent() -> None:
+    agent, model, _ = scripted(
+        Reply(calls=[ADD]),
+        "Done.",
+        tools=[add],
+        transform_context=lambda messages: messages[-1:],
+    )
+
+    result = await agent.prompt("go")
+
+    assert result.stop_reason == "error"
+    assert "transform_context" in (result.error_message or "")
+    assert len(model.requests) == 1

@@ -209,14 +209,18 @@ def test_images_of_users_are_sent_beside_the_text() -> None:
     ]
 
 
-def test_images_of_tools_follow_all_results_in_a_user_message() -> None:
+def test_case_088_images_of_tools_follow_all_results_each_with_the_call_it_belongs_to() -> None:
     told = sent(
         user(), assistant(ToolCall("a", "look", {}), ToolCall("b", "look", {})),
         result("a", IMAGE), result("b", TextContent("text"), IMAGE), assistant(TextContent("ok")),
     )  # fmt: skip
 
     assert [m["role"] for m in told] == ["user", "assistant", "tool", "tool", "user", "assistant"]
-    assert [part["type"] for part in told[4]["content"]] == ["text", "image_url", "image_url"]
+    parts = told[4]["content"]
+    assert [part["type"] for part in parts] == ["text", *["text", "image_url"] * 2]
+    assert [part["text"] for part in parts[1::2]] == [
+        "From look (call a):", "From look (call b):",
+    ]  # fmt: skip
     assert isinstance(told[2]["content"], str)
 
 

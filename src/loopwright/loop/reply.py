@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
+from ..errors import Misuse
 from ..events import MessageStart, MessageUpdate
 from ..messages import (
     AgentMessage,
@@ -122,8 +123,17 @@ async def _sendable(run: Run) -> MessageView:
     messages = list(run.context.messages)
     if transform is not None:
         messages = cast("list[AgentMessage]", await run.call(transform, messages, run.signal))
+    left = len(messages)
     converted = await run.call(config.convert_to_llm, messages)
-    return sendable(cast("list[Message]", converted), run.model)
+    view = sendable(cast("list[Message]", converted), run.model)
+    if not len(view):
+        step = "convert_to_llm" if transform is None else "transform_context"
+        raise Misuse(
+            f"{step} left no message that can be sent: of {len(run.context.messages)} messages "
+            f"{left} were left, and a tool result without its call cannot be sent",
+            hint="keep at least one user message, and each call together with its result",
+        )
+    return view
 
 
 async def _read(run: Run, stream: AssistantStream) -> AssistantMessage | None:

@@ -164,11 +164,14 @@ def _image_message(images: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _result(result: ToolResultMessage, written: _Written, rules: MessageRules) -> dict[str, Any]:
+    call_id = written.call_ids.get(result.tool_call_id, result.tool_call_id)
     texts: list[str] = []
     for block in result.content:
         if type(block) is TextContent:
             texts.append(block.text)
         elif rules.images:
+            label = f"From {result.tool_name or 'unnamed'} (call {call_id}):"
+            written.images.append({"type": "text", "text": label})
             written.images.append(_image_part(cast("ImageContent", block)))
         elif not texts or texts[-1] != IMAGE_LEFT_OUT:
             texts.append(IMAGE_LEFT_OUT)
@@ -176,7 +179,7 @@ def _result(result: ToolResultMessage, written: _Written, rules: MessageRules) -
         texts = [IMAGE_BELOW if result.content else NO_OUTPUT]
     fields: dict[str, Any] = {
         "role": "tool",
-        "tool_call_id": written.call_ids.get(result.tool_call_id, result.tool_call_id),
+        "tool_call_id": call_id,
         "content": "\n".join(texts),
     }
     if rules.result_name:
