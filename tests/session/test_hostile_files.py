@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from loopwright.cli.sessions.export import write_whole
 from loopwright.errors import SessionDamaged, StoreUnavailable
 from loopwright.session.doctor import examine, repair
 from loopwright.session.formats.detect import detect
@@ -46,3 +47,12 @@ async def test_case_169_what_is_no_regular_file_is_refused_before_it_is_opened(
         await asyncio.wait_for(repair(pipe), 5)
     with pytest.raises(SessionDamaged, match="neither a file nor a folder"):
         detect(pipe)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_case_169_an_export_is_readable_by_its_owner_only(tmp_path: Path, force: bool) -> None:
+    file = tmp_path / "session.html"
+
+    write_whole(file, b"said", force=force)
+
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"said", 0o600)

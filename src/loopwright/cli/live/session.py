@@ -217,7 +217,13 @@ class LiveSession:
         """A command line of the user's, for `run_command`. Not *told*, no model is shown it."""
         from .user_command import UserCommand
 
-        return UserCommand(command, self.folder, told=told, clean=self.bench.secrets.filter)
+        return UserCommand(
+            command,
+            self.folder,
+            told=told,
+            clean=self.bench.secrets.filter,
+            keep_env=self.bench.settings.settings.bash.keep_env,
+        )
 
     async def run_command(self, command: UserCommand) -> BashExecution:
         """Run *command*, and keep it in the session with what it printed; `abort` stops it. Raises

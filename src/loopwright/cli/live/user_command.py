@@ -11,7 +11,7 @@ a model reads of it (session/formats/pi_messages.py).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ...errors import ConfigurationError
@@ -30,7 +30,13 @@ class UserCommand:
     """Runs once."""
 
     def __init__(
-        self, command: str, folder: Path, *, told: bool, clean: Callable[[], TextFilter]
+        self,
+        command: str,
+        folder: Path,
+        *,
+        told: bool,
+        clean: Callable[[], TextFilter],
+        keep_env: Iterable[str] = (),
     ) -> None:
         """*told*: the model is shown it, with the next prompt. *clean* makes what keeps secrets out
         of all that is printed."""
@@ -39,6 +45,7 @@ class UserCommand:
         self.left_running: tuple[int, ...] = ()
         """The process groups that it left running in the background, when it has ended."""
         self._folder = folder
+        self._keep_env = frozenset(keep_env)
         self._output = ProcessOutput(OutputFiles(), clean=clean)
         self._abort = AbortController()
 
@@ -64,7 +71,7 @@ class UserCommand:
             ended = await run_group(
                 [shell, "-c", "--", clean_text(self.command)],
                 cwd=str(self._folder),
-                env=command_environment(os.environ),
+                env=command_environment(os.environ, keep=self._keep_env),
                 timeout=None,
                 abort=self._abort.signal,
                 feed=self._output.feed,

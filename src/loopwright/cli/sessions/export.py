@@ -103,13 +103,18 @@ async def _as_pi(store: SessionStore, session_id: str) -> bytes:
         return made.read_bytes()
 
 
+def _private(path: str, flags: int) -> int:
+    """A new file that only the user may read: a session may hold anything."""
+    return os.open(path, flags, 0o600)
+
+
 def write_whole(path: Path, data: bytes, *, force: bool) -> None:
     """Put *data* there; with *force*, in the place of what is there, whole or not at all.
 
     Raises FileExistsError without *force*, OSError if it cannot be written.
     """
     written = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp") if force else path
-    with written.open("xb") as file:
+    with open(written, "xb", opener=_private) as file:
         try:
             file.write(data)
             file.flush()
