@@ -530,10 +530,18 @@ async def test_a_search_leaves_out_what_may_not_be_read(start: Start, project: P
     assert "sharp" not in results(live)[0]
 
 
+def keep_for_commands(variable: str) -> None:
+    """Commands get no vendor's key unless the settings say so."""
+    config = Path.home().parent / "xdg_config_home" / "loopwright"
+    config.mkdir(parents=True, exist_ok=True)
+    (config / "settings.toml").write_text(f'[bash]\nkeep_env = ["{variable}"]\n')
+
+
 async def test_a_key_that_a_tool_prints_reaches_neither_the_model_nor_the_session(
     start: Start, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-notreal-0123456789abcdef")
+    keep_for_commands("OPENAI_API_KEY")
     live = await start(
         [Reply(calls=[Call("bash", {"command": "echo key=$OPENAI_API_KEY."})]), Reply("Ok.")]
     )
@@ -551,6 +559,7 @@ async def test_a_key_in_long_output_does_not_reach_its_file(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-notreal-0123456789abcdef")
+    keep_for_commands("OPENAI_API_KEY")
     command = 'for i in $(seq 3000); do echo "$i key=$OPENAI_API_KEY."; done'
     live = await start([Reply(calls=[Call("bash", {"command": command})]), Reply("Ok.")])
     live.permission_mode = "yolo"
