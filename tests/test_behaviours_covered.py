@@ -72,6 +72,8 @@ CASES = {
     112: "a key that is shorter than 12 characters is shown",
     139: "an edit of a hard-linked file leaves its other name with the old content",
     169: "a session file hangs or crashes its reader",
+    157: "a line ends within a substitution while a here-document is pending",
+    158: "an assignment to a locale changes how bash reads the next line",
 }
 
 

@@ -178,6 +178,40 @@ def test_what_reads_one_file_is_clear(line: str) -> None:
     assert is_clear(parse_command_line(line))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CI=1 <<EOF <<<$(CI=1\nevil\nEOF\n)",
+        "cat <<EOF <(a\nevil\nEOF\n)",
+        "cat <<'EOF' \"$(a\nevil\nEOF\n)\"",
+        "cat <<-EOF `a\nevil\nEOF\n`",
+        "cat <<A <<B $(a\nevil\nA\nB\n)",
+    ],
+)
+def test_case_157_a_line_that_ends_in_a_substitution_begins_no_document(line: str) -> None:
+    assert parse_command_line(line).unclear
+
+
+@pytest.mark.parametrize(
+    ("setting", "clear"),
+    [
+        ("LC_ALL=zh_CN.GBK", False),
+        ("LANG=ja_JP.SJIS", False),
+        ("LC_CTYPE=zh_CN", False),
+        ("LC_ALL=$X", False),
+        ("LC_ALL+=x", False),
+        ("env LC_ALL=zh_CN.GBK", False),
+        ("LC_ALL=C", True),
+        ("LANG=POSIX", True),
+        ("LC_ALL=C.UTF-8", True),
+        ("env LANG=de_DE.UTF-8", True),
+        ("TZ=UTC", True),
+    ],
+)
+def test_case_158_a_locale_is_harmless_in_utf_8_only(setting: str, clear: bool) -> None:
+    assert is_clear(parse_command_line(f"{setting} sort x")) is clear
+
+
 def test_a_ban_sees_into_the_text_that_a_shell_is_given() -> None:
     line = parse_command_line("bash -c 'ls; rm -rf x'")
 

@@ -20,9 +20,12 @@ from .command_line import Words
 __all__ = ["is_harmless_variable", "look_behind", "may_pass_on", "program", "runs_others"]
 
 _HARMLESS = re.compile(
-    r"CI|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?|COLUMNS|LINES|TZ|LANG|LC_[A-Z]+|NODE_ENV"
+    r"CI|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?|COLUMNS|LINES|TZ|NODE_ENV"
     r"|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|RUST_BACKTRACE|RUST_LOG|GIT_TERMINAL_PROMPT"
 )
+_LOCALE = re.compile(r"LANG|LC_[A-Z]+")
+_SAFE_LOCALE = re.compile(r"C|POSIX|(C|[a-z]{2,3}_[A-Z]{2})\.(UTF-8|utf8)")
+"""In other encodings a byte of a character may be a quote or a backslash to the shell."""
 _LOADER = re.compile(r"ld(-linux.*|-musl.*)?\.so(\.[0-9]+)?")
 _DURATION = re.compile(r"[0-9]+(\.[0-9]+)?[smhd]?")
 
@@ -64,8 +67,11 @@ _KEEPS_TO_ITSELF = _words(
 )
 
 
-def is_harmless_variable(name: str) -> bool:
-    """Whether setting *name* makes no program do something else. PATH or PAGER would."""
+def is_harmless_variable(name: str, value: str | None) -> bool:
+    """Whether setting *name* to *value*, None if that is only known when it runs, makes no program
+    do something else. PATH or PAGER would."""
+    if _LOCALE.fullmatch(name):
+        return value is not None and _SAFE_LOCALE.fullmatch(value) is not None
     return _HARMLESS.fullmatch(name) is not None
 
 
@@ -106,7 +112,7 @@ def _behind(words: Words) -> Words | None:
             rest = rest[1:]
         case "env":
             while rest and (word := rest[0]) and "=" in word:
-                if not is_harmless_variable(word.partition("=")[0]):
+                if not is_harmless_variable(*word.split("=", 1)):
                     return None
                 rest = rest[1:]
         case "command" if rest[0] in ("-v", "-V"):

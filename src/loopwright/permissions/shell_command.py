@@ -173,6 +173,8 @@ class _Reader:
         raise _Unclear(f"{self._peek()!r} is not expected there")
 
     def _end_line(self) -> None:
+        if self._documents and self._substitutions:
+            raise _Unclear("a line ends within a substitution before a here-document")
         self.at += 1
         documents, self._documents = self._documents, []
         for document in documents:
@@ -251,7 +253,8 @@ class _Reader:
             found = _ASSIGNMENT.match(word.raw)
             if found is None:
                 break
-            if not is_harmless_variable(found["name"]):
+            value = None if word.text is None else word.text[found.end() :]
+            if "+" in found[0] or not is_harmless_variable(found["name"], value):
                 unclear = f"it sets {found['name']}, which may change what a program does"
             count += 1
         spoken = tuple(word.text for word in words[count:])
