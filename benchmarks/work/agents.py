@@ -1,4 +1,8 @@
-"""Many agents side by side in one process, each with a listener."""
+"""Many agents side by side in one process, each with a listener.
+
+A live reply brings its tokens one by one, so the row with one delta a network read is what a program
+with many conversations meets.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +28,12 @@ def measure(peers: Sequence[Peer], sizes: Sizes) -> list[Row]:
     total = agents * each
     text = _PIECE * each
     kinds = {
-        "": Say(text, len(_PIECE)),
-        f", {_READ} a network read": Say(text, len(_PIECE), per_read=_READ),
+        "": (Say(text, len(_PIECE)), 0.4),
+        f", {_READ} a network read": (Say(text, len(_PIECE), per_read=_READ), 0.4),
+        ", one a network read": (Say(text, len(_PIECE), per_read=1), 0.5),
     }
     contestants: dict[str, tuple[Callable[[], Work], int]] = {}
-    for kind, say in kinds.items():
+    for kind, (say, _) in kinds.items():
         contestants[f"bare{kind}"] = (partial(bare.side_by_side, agents, say), total)
         for peer in peers:
             contestants[f"{peer.name}{kind}"] = (partial(_side_by_side, peer, agents, say), total)
@@ -38,11 +43,11 @@ def measure(peers: Sequence[Peer], sizes: Sizes) -> list[Row]:
             f"{agents:,} agents side by side, {total:,} deltas{kind}",
             "of bare",
             {peer.name: best[f"bare{kind}"] / best[f"{peer.name}{kind}"] for peer in peers},
-            at_least=0.4,
+            at_least=target,
             note=f"{total / best[f'loopwright{kind}'] / 1000:,.0f} k/s, "
             f"bare {total / best[f'bare{kind}'] / 1000:,.0f} k/s",
         )
-        for kind in kinds
+        for kind, (_, target) in kinds.items()
     ]
 
 

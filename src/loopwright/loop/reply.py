@@ -143,9 +143,11 @@ async def _read(run: Run, stream: AssistantStream) -> AssistantMessage | None:
     interrupt = run.interrupt
     cancelling = interrupt.cancelling
     touch = run.touch if run.config.idle_timeout is not None else None
+    next_batch = stream.next_batch
+    is_open = run.reply_is_open
     unregister = signal.on_abort(stream.cancel)
     try:
-        while (batch := await stream.next_batch()) is not None:
+        while (batch := await next_batch()) is not None:
             if touch is not None:
                 touch()
             if cancelling() and interrupt.from_outside:  # and the source swallowed it
@@ -153,7 +155,7 @@ async def _read(run: Run, stream: AssistantStream) -> AssistantMessage | None:
             for event in batch:
                 if signal.aborted:
                     return None
-                if run.reply_is_open and type(event) not in _NOT_UPDATES:  # nearly always
+                if is_open and type(event) not in _NOT_UPDATES:  # nearly always
                     run.last_event = event
                     try:
                         waiting = tell(MessageUpdate(event))
@@ -166,6 +168,7 @@ async def _read(run: Run, stream: AssistantStream) -> AssistantMessage | None:
                 message = await _open_or_close(run, event)
                 if message is not None:
                     return message
+                is_open = run.reply_is_open
     finally:
         unregister()
         if not stream.ended:

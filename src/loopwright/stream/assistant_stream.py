@@ -18,7 +18,23 @@ from typing import Any, Literal, Protocol, cast
 import msgspec
 
 from ..messages import AssistantMessage
-from .events import AssistantMessageEvent, Done, Error, StreamEvent
+from .events import (
+    AssistantMessageEvent,
+    Done,
+    Error,
+    Retry,
+    Start,
+    StreamEvent,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
 from .follower import Follower
 
 __all__ = ["AssistantStream", "EventSource"]
@@ -73,7 +89,7 @@ class AssistantStream:
         self._close: Callable[[], Any] | None = getattr(iterator, "aclose", None)
         self._reader: weakref.ref[AsyncGeneratorType[AssistantMessageEvent, None]] | None = None
         self._head = head
-        self._adopt: Callable[[Any], StreamEvent] | None = None
+        self._adopt: Callable[[Any], AssistantMessageEvent] | None = None
         self._unread: list[AssistantMessageEvent] = []  # of the current batch, last one first
         self._last: StreamEvent | None = None
         self._result: AssistantMessage | None = None
@@ -101,7 +117,8 @@ class AssistantStream:
         """
         source = events if isinstance(events, AsyncIterable) else _as_async(events)
         stream = cls(cast("EventSource", source), head=head)
-        stream._adopt = Follower(head or AssistantMessage([])).adopt
+        follower = Follower(head or AssistantMessage([]))
+        stream._adopt = cast("Callable[[Any], AssistantMessageEvent]", follower.adopt)
         return stream
 
     # -- reading ------------------------------------------------------------------------------
@@ -141,21 +158,19 @@ class AssistantStream:
         An empty list is a sign of life without news. After `cancel` the next batch is the closing
         `Error`. All batches are read by one task.
         """
-        if self._result is not None:
-            return None
-        if self._cancelled:
-            return await self._end([self._aborted()])
-        if self._waiting:
-            raise RuntimeError("another task is already reading this stream")
-        if self._task is None:  # asking for it costs more than all the rest of this method
-            self._begin_reading()
+        if self._waiting or self._task is None or self._cancelled or self._result is not None:
+            if self._result is not None:
+                return None
+            if self._cancelled:
+                return await self._end([self._aborted()])
+            if self._waiting:
+                raise RuntimeError("another task is already reading this stream")
+            self._begin_reading()  # once: asking for the task costs more than all the rest
         self._waiting = True
         try:
-            batch: Any = await self._next()
+            batch: list[AssistantMessageEvent] = await self._next()  # as the source promises
             if self._adopt is not None:
                 batch = [self._adopt(batch)]
-            elif type(batch) is not list or (batch and not isinstance(batch[-1], StreamEvent)):
-                batch = _as_batch(batch)
         except StopAsyncIteration:
             batch = [self._failed(_INCOMPLETE, kind="incomplete_stream", retryable=True)]
         except asyncio.CancelledError:
@@ -174,21 +189,37 @@ class AssistantStream:
                 self._close = None
             raise
         self._waiting = False
+        if not self._asked and type(batch) is list:  # the short way for nearly all batches
+            if not batch:
+                return batch
+            last = batch[-1]
+            if type(last) in _UPDATES:
+                self._last = last
+                return batch
+        return await self._examine(batch)
+
+    async def _examine(self, batch: Any) -> list[AssistantMessageEvent]:
+        """Look closely at a batch that may be the last one, come too late, or be none."""
         if self._asked:  # the source swallowed our cancellation; what it said is too late
             if self._take_back():
                 self._wake()
                 raise asyncio.CancelledError
             batch = [self._aborted()]
-        if batch:
-            events = cast("list[AssistantMessageEvent]", batch)
-            self._last = last = events[-1]
-            if type(last) is Done or type(last) is Error:
-                said: Any = last.message if isinstance(last, Done) else last.error
-                if not isinstance(said, AssistantMessage):
-                    kind = type(said).__name__
-                    events[-1] = self._failed(f"the closing event holds no message, but a {kind}")
-                return await self._end(events)
-        return cast("list[AssistantMessageEvent]", batch)
+        events = _as_batch(batch) or []
+        if not events:
+            text = (
+                f"a stream's source gives lists of stream events, not {type(batch).__name__}; for "
+                "single events use AssistantStream.from_events(...)"
+            )
+            events.append(self._failed(text))
+        self._last = last = events[-1]
+        if type(last) is Done or type(last) is Error:
+            said: Any = last.message if isinstance(last, Done) else last.error
+            if not isinstance(said, AssistantMessage):
+                kind = type(said).__name__
+                events[-1] = self._failed(f"the closing event holds no message, but a {kind}")
+            return await self._end(events)
+        return events
 
     async def result(self) -> AssistantMessage:
         """The final message, whatever its stop reason. Reads what has not been read."""
@@ -322,14 +353,29 @@ class AssistantStream:
         return Error(reason, message, retryable, None, kind)
 
 
-def _as_batch(given: Any) -> list[AssistantMessageEvent]:
-    """What a source gave that is no list of events; one event alone is taken as a list of one."""
-    if isinstance(given, StreamEvent):
-        return [cast("AssistantMessageEvent", given)]
-    raise TypeError(
-        f"a stream's source gives lists of stream events, not {type(given).__name__}; for single "
-        "events use AssistantStream.from_events(...)"
-    )
+def _as_batch(given: Any) -> list[AssistantMessageEvent] | None:
+    """What a source gave, as a list of events; None if it is none. One event alone is taken as a
+    list of one."""
+    events = cast("list[Any]", given if type(given) is list else [given])
+    return events if events and isinstance(events[-1], StreamEvent) else None
+
+
+_UPDATES = frozenset(
+    {
+        Start,
+        TextStart,
+        TextDelta,
+        TextEnd,
+        ThinkingStart,
+        ThinkingDelta,
+        ThinkingEnd,
+        ToolCallStart,
+        ToolCallDelta,
+        ToolCallEnd,
+        Retry,
+    }
+)
+"""The kinds of event after which a reply goes on; a vendor's own kind is looked at more closely."""
 
 
 def _error_of(event: AssistantMessageEvent) -> AssistantMessage:

@@ -88,6 +88,9 @@ class ReplyBuilder:
     def text_deltas(self, index: int, deltas: list[str]) -> list[TextDelta]:
         """`text_delta` for several pieces that came together."""
         draft = self.draft
+        if len(deltas) == 1:  # a live reply brings its tokens one by one
+            (delta,) = deltas
+            return [TextDelta(index, delta, draft, draft.append(index, delta))]  # pyright: ignore[reportArgumentType]
         before = draft.append_all(index, deltas) + 1
         return [
             TextDelta(index, delta, draft, at)  # pyright: ignore[reportArgumentType]
