@@ -55,6 +55,7 @@ def test_a_pure_module_awaits_nothing(module_name: str) -> None:
 # Who starts a task outside a TaskGroup, and who therefore keeps it, awaits it and cancels it.
 KEEPERS_OF_TASKS = {
     "loop/agent_stream.py": "`agent.stream()` owns the run it shows",
+    "loop/hook_calls.py": "a hook that only watches is kept by its set until it is through",
     "loop/event_stream.py": "`agent_loop()` owns the run it shows",
     "loop/dispatch.py": "an aborted tool that does not let go may not hold up the run, as a group would",
     "session/writer.py": "commits go on when whoever waits for them is cancelled",
