@@ -74,6 +74,8 @@ CASES = {
     169: "a session file hangs or crashes its reader",
     157: "a line ends within a substitution while a here-document is pending",
     158: "an assignment to a locale changes how bash reads the next line",
+    97: "a forked child waits for a thread of its parent",
+    98: "sync tools that call agents take every thread",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -233,3 +234,93 @@ print("done")
     assert finished.stdout == "done\n"
     assert finished.stderr == ""
     assert time.perf_counter() - started < 20
+
+
+NESTED = """
+from loopwright import Agent
+from loopwright.testing import Call, Reply, ScriptedModel
+
+def agent(calls, *tools):
+    asked = Reply(calls=[Call(tools[0].__name__, {}) for _ in range(calls)])
+    scripted = ScriptedModel([asked, Reply("done")])
+    return Agent(scripted.model, stream_fn=scripted.stream_fn, tools=list(tools))
+
+def leaf() -> str:
+    return "leaf"
+
+def ask_another() -> str:
+    return agent(2, leaf).prompt_sync("Go.").text
+"""
+
+
+def run_program(program: str) -> str:
+    """What *program* prints; a program that stands still fails the test."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_case_098_many_sync_tools_may_each_ask_another_agent() -> None:
+    """All places are taken before the first of them asks for one more."""
+    program = """
+import threading
+from loopwright.loop.threads import MAX_THREADS
+
+all_here = threading.Barrier(MAX_THREADS)
+
+def ask_together() -> str:
+    all_here.wait(20)
+    return ask_another()
+
+print(agent(MAX_THREADS, ask_together).prompt_sync("Go.").text)
+"""
+
+    printed = run_program(NESTED + program)
+
+    assert printed == "done"
+
+
+FORK = """
+import multiprocessing
+
+def child(sender):
+    sender.send(agent(3, leaf).prompt_sync("Go.").text)
+
+def fork() -> str:
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=child, args=(sender,))
+    process.start()
+    said = receiver.recv() if receiver.poll(20) else "nothing"
+    process.join(5)
+    if process.is_alive():
+        process.kill()
+    return said
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param("agent(1, leaf).prompt_sync('Go.'); print(fork())", id="threads at rest"),
+        pytest.param("print(fork())", id="nothing ran yet"),
+        pytest.param("agent(70, ask_another).prompt_sync('Go.'); print(fork())", id="after many"),
+        pytest.param(
+            "said = []\n"
+            "def forking() -> str:\n    said.append(fork()); return said[0]\n"
+            "agent(1, forking).prompt_sync('Go.'); print(said[0])",
+            id="out of a running tool",
+        ),
+    ],
+)
+def test_case_097_sync_tools_run_in_a_forked_child(program: str) -> None:
+    printed = run_program(NESTED + FORK + program)
+
+    assert printed == "done"

@@ -4,6 +4,10 @@ A thread cannot be stopped from outside. So when its caller is cancelled it is l
 it still returns or raises is dropped, it no longer counts, and being a daemon it does not keep the
 program from exiting (those of `asyncio.to_thread` do). Threads are used again while there is work.
 
+A function may itself run an event loop, such as a tool that calls another agent's `prompt_sync`. What
+is called from there gets a pool of its own, so calls never wait for a thread that waits for them. A
+forked child begins with an empty pool: the threads of its parent do not exist there.
+
 Not here: how long an aborted tool is waited for (dispatch.py).
 """
 
@@ -11,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import queue
 import threading
 from collections import deque
@@ -24,7 +29,7 @@ __all__ = ["run_in_thread", "run_unless_aborted"]
 T = TypeVar("T")
 
 MAX_THREADS = 64
-"""How many calls run at once in the whole process; more wait. Abandoned ones do not count."""
+"""How many calls of one pool run at once; more wait. Abandoned ones do not count."""
 
 IDLE_SECONDS = 10.0
 """After so long without work a thread ends."""
@@ -45,12 +50,13 @@ async def run_unless_aborted(
     """`run_in_thread`, but once *signal* has fired the call is not begun, nor waited for a thread:
     it raises `CancelledError`. One that runs already is left to its caller."""
     loop = asyncio.get_running_loop()
-    await _pool.acquire(loop, signal)
-    job = _Job(loop, function, args, kwargs)
+    pool = _pool_of_this_thread()
+    await pool.acquire(loop, signal)
+    job = _Job(pool, loop, function, args, kwargs)
     try:
-        _pool.start(job)
+        pool.start(job)
     except BaseException:
-        _pool.release()
+        pool.release()
         raise
     try:
         return cast("T", await job.future)
@@ -64,16 +70,18 @@ async def run_unless_aborted(
 class _Job:
     """One call, shared by its thread and its caller."""
 
-    __slots__ = ("_call", "_counts", "_lock", "_loop", "future")
+    __slots__ = ("_call", "_counts", "_lock", "_loop", "_pool", "future")
 
     def __init__(
         self,
+        pool: _Pool,
         loop: asyncio.AbstractEventLoop,
         function: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
         self.future: asyncio.Future[Any] = loop.create_future()
+        self._pool = pool
         self._loop = loop
         self._call = (contextvars.copy_context(), function, args, kwargs)
         self._counts = True
@@ -104,7 +112,7 @@ class _Job:
         with self._lock:
             counted, self._counts = self._counts, False
         if counted:
-            _pool.release()
+            self._pool.release()
 
     def _settle(self, result: Any, error: BaseException | None) -> None:
         if self.future.done():  # cancelled: a late result is nobody's
@@ -116,7 +124,7 @@ class _Job:
 
 
 class _Pool:
-    """The threads of the process, for any number of event loops in any number of threads."""
+    """Threads for any number of event loops in any number of threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -169,7 +177,7 @@ class _Pool:
         with self._lock:
             worker = self._idle.pop() if self._idle else None
         if worker is None:
-            worker = _Worker()
+            worker = _Worker(self)
             worker.jobs.put(job)
             worker.start()
         else:
@@ -196,21 +204,45 @@ def _wake(turn: asyncio.Future[None]) -> None:
 class _Worker(threading.Thread):
     """A thread that runs one job after the other and ends when there were none for a while."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: _Pool) -> None:
         super().__init__(name="loopwright-tool", daemon=True)
         self.jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self.inner: _Pool | None = None
+        """For what a job calls from an event loop of its own."""
+        self._pool = pool
 
     def run(self) -> None:
         while True:
             try:
                 job = self.jobs.get(timeout=IDLE_SECONDS)
             except queue.Empty:
-                if _pool.retire(self):
+                if self._pool.retire(self):
                     return
                 continue
             job.run()
             del job  # results and arguments are not kept while the thread rests
-            _pool.rest(self)
+            self._pool.rest(self)
 
 
 _pool = _Pool()
+
+
+def _pool_of_this_thread() -> _Pool:
+    thread = threading.current_thread()
+    if not isinstance(thread, _Worker):
+        return _pool
+    if thread.inner is None:
+        thread.inner = _Pool()
+    return thread.inner
+
+
+def _forget_after_fork() -> None:
+    global _pool
+    _pool = _Pool()
+    thread = threading.current_thread()
+    if isinstance(thread, _Worker):  # a job has forked; its thread is all that there is now
+        thread.inner = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)
