@@ -76,6 +76,7 @@ CASES = {
     158: "an assignment to a locale changes how bash reads the next line",
     97: "a forked child waits for a thread of its parent",
     98: "sync tools that call agents take every thread",
+    102: "another process commits between two statements that belong together",
 }
 
 

@@ -224,7 +224,7 @@ class SqliteStore:
 
 
 # -- on the store's thread -------------------------------------------------------------------
-# Each is given the connection last. Those that write run in a transaction of their own.
+# Each is given the connection last, and runs in a transaction.
 
 Connection = sqlite3.Connection
 
@@ -387,8 +387,6 @@ def _commit_approvals(session_id: str, writes: columns.Writes, connection: Conne
 
 
 def _state(session_id: str, connection: Connection) -> SessionState:
-    connection.execute("BEGIN")  # one instant for all that is read
-
     def rows(sql: str) -> list[Any]:
         return connection.execute(sql, (session_id,)).fetchall()
 
@@ -398,7 +396,7 @@ def _state(session_id: str, connection: Connection) -> SessionState:
     head, *info = found[0]
     operations = dict(rows(tables.READ_LAST_FINISHED) + rows(tables.READ_UNFINISHED))
     sql, values = tables.inbox_query(session_id)
-    state = SessionState(
+    return SessionState(
         info=columns.read_info(info),
         head=head,
         lanes=[columns.read_lane(session_id, body) for (body,) in rows(tables.READ_LANES)],
@@ -408,8 +406,6 @@ def _state(session_id: str, connection: Connection) -> SessionState:
         approvals=[columns.read_approval(session_id, *row) for row in rows(tables.READ_STANDING)],
         facts=[columns.read_fact(*row) for row in rows(tables.READ_FACTS)],
     )
-    connection.execute("COMMIT")
-    return state
 
 
 def _entries(
@@ -419,13 +415,11 @@ def _entries(
 
 
 def _find(session_id: str, ids: list[str], connection: Connection) -> list[EntryRow]:
-    connection.execute("BEGIN")
     _demand_session(session_id, connection)
     found: list[EntryRow] = []
     for begin in range(0, len(ids), _IDS_AT_ONCE):
         sql, values = tables.find_query(session_id, ids[begin : begin + _IDS_AT_ONCE])
         found += [EntryRow(*row) for row in connection.execute(_sqlite(sql), values)]
-    connection.execute("COMMIT")
     return sorted(found, key=lambda row: row.seq)
 
 

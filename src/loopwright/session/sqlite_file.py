@@ -195,6 +195,7 @@ def _look(path: Path, busy_timeout_seconds: float) -> int | None:
 def _format_by(path: Path, mode: str, busy_timeout_seconds: float) -> int | None:
     connection = _open(path, mode, busy_timeout_seconds)
     try:
+        connection.execute("BEGIN")  # ended by closing
         return _format(connection, path)
     finally:
         connection.close()
@@ -213,6 +214,7 @@ def _same(one: os.stat_result, other: os.stat_result) -> bool:
 
 
 def _format(connection: sqlite3.Connection, path: Path) -> int | None:
+    """Within a transaction: between two of its statements another process may make the tables."""
     try:
         names = connection.execute("SELECT name FROM sqlite_master").fetchall()
     except UnicodeDecodeError as error:

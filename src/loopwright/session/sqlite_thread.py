@@ -17,6 +17,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from ..errors import Misuse
@@ -94,7 +95,7 @@ class SqliteThread:
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What *work* gives, seen at one instant."""
-        return await self._submit(_Job(work, writes=False))
+        return await self._submit(_Job(partial(_at_one_instant, work), writes=False))
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What *work* gives, once it is on the disk. If it raises, nothing was changed."""
@@ -157,6 +158,14 @@ def _read(
     if job.error is not None:
         _roll_back(connection)
     job.report()
+
+
+def _at_one_instant(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
+    """What other processes commit between two statements of *work* is not seen by it."""
+    connection.execute("BEGIN")
+    result = work(connection)
+    connection.execute("COMMIT")
+    return result
 
 
 def _write_together(
