@@ -77,6 +77,7 @@ CASES = {
     97: "a forked child waits for a thread of its parent",
     98: "sync tools that call agents take every thread",
     102: "another process commits between two statements that belong together",
+    92: "summaries are asked of another host than the agent's",
 }
 
 

@@ -331,3 +331,33 @@ async def test_going_back_without_a_summary_only_moves_the_lane() -> None:
     assert len((await Session.read(store, "s")).messages()) == 2
     assert len((await Session.read(store, fork.id)).messages()) == 2
     assert fork.parent_id == "s"
+
+
+async def test_case_092_summaries_go_where_the_agent_sends_its_requests() -> None:
+    private = {
+        "base_url": "http://private.test/v1",
+        "headers": {"X-Tenant": "t1"},
+        "aws_region": "eu-central-1",
+    }
+    store = MemoryStore()
+    agent, model = agent_of(*[by_kind(Reply("word " * 100))] * 8, system_prompt="You are a test.")
+    agent.stream_options = {**private, "max_tokens": 9, "tool_choice": "required"}
+    agent.get_api_key = lambda provider: f"key of {provider}"
+
+    async with Harness.open(store, "s", agent=agent, compaction=SMALL) as harness:
+        await harness.prompt("first " * 200)
+        await harness.prompt("second " * 200)
+        await harness.compact()
+        await harness.prompt("third")
+        await harness.navigate(None, summarize=True)
+
+    kinds = [is_summary_request(request.context) for request in model.requests]
+    assert kinds == [False, False, True, False, True]
+    for request in model.requests:
+        assert request.options.items() >= private.items()
+        assert request.options["api_key"] == "key of scripted"
+    summaries = [r for r in model.requests if is_summary_request(r.context)]
+    for request in summaries:
+        assert request.options["max_tokens"] > 9, "a summary has a limit of its own"
+        assert "tool_choice" not in request.options
+        assert not request.context.tools

@@ -8,8 +8,8 @@ Not here: moving from one branch to the other (navigation).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 
@@ -159,6 +159,7 @@ async def summarize_branch(
     instructions: str | None = None,
     thinking_level: ThinkingLevel | None = None,
     get_api_key: GetApiKey | None = None,
+    stream_options: Mapping[str, Any] | None = None,
     signal: AbortSignal | None = None,
     on_retry: OnRetry | None = None,
 ) -> Summary:
@@ -175,6 +176,7 @@ async def summarize_branch(
         limit=answer_limit(limit, model),
         thinking_level=thinking_level,
         get_api_key=get_api_key,
+        stream_options=stream_options,
         signal=signal,
         on_retry=on_retry,
     )

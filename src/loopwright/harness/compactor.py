@@ -302,6 +302,7 @@ class Compactor:
                     instructions=instructions,
                     thinking_level=agent.thinking_level,
                     get_api_key=agent.get_api_key,
+                    stream_options=agent.stream_options,
                     signal=signal,
                 )
             except SummaryFailed as error:

@@ -116,6 +116,7 @@ class Navigator:
                 instructions=instructions,
                 thinking_level=agent.thinking_level,
                 get_api_key=agent.get_api_key,
+                stream_options=agent.stream_options,
                 signal=self.controller.signal,
             )
         except SummaryFailed as error:

@@ -9,7 +9,7 @@ what becomes of the result (compactor).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
@@ -145,6 +145,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The longest answer, in tokens; see `answer_limit`."""
     thinking_level: ThinkingLevel | None = None
     get_api_key: GetApiKey | None = None
+    stream_options: Mapping[str, Any] | None = None
+    """Those of the agent in whose name is asked, such as `base_url`, `headers` and `api_key`."""
     signal: AbortSignal | None = None
     on_retry: OnRetry | None = None
 
@@ -158,6 +160,7 @@ async def summarize(
     instructions: str | None = None,
     thinking_level: ThinkingLevel | None = None,
     get_api_key: GetApiKey | None = None,
+    stream_options: Mapping[str, Any] | None = None,
     signal: AbortSignal | None = None,
     on_retry: OnRetry | None = None,
 ) -> Summary:
@@ -179,6 +182,7 @@ async def summarize(
         limit=answer_limit(limit, model),
         thinking_level=thinking_level,
         get_api_key=get_api_key,
+        stream_options=stream_options,
         signal=signal,
         on_retry=on_retry,
     )
@@ -276,11 +280,17 @@ async def ask_for_text(prompt: str, request: Request) -> tuple[str, Usage]:
     return _text_of(answer, kind, request, spent), spent
 
 
+_OF_A_TURN = frozenset({"reasoning", "thinking_budgets", "output_schema", "tool_choice"})
+"""Options that say how a turn of the conversation is answered; a summary has its own."""
+
+
 async def _stream(
     prompt: str, request: Request, signal: AbortSignal, interrupt: Interrupt
 ) -> AssistantStream:
     model = request.model
+    theirs = request.stream_options or {}
     options: dict[str, Any] = {
+        **{name: value for name, value in theirs.items() if name not in _OF_A_TURN},
         "max_tokens": request.limit,
         "cache": "none",
         "session_id": uuid4().hex,
