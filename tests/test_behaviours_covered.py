@@ -78,6 +78,7 @@ CASES = {
     98: "sync tools that call agents take every thread",
     102: "another process commits between two statements that belong together",
     92: "summaries are asked of another host than the agent's",
+    105: "a file that is mounted by itself cannot be written",
 }
 
 

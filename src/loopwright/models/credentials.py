@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import ConfigurationError
+from ..whole_file import write_whole_file
 from .tokens import Token
 
 __all__ = ["CredentialFile", "credential_file", "credentials_path"]
@@ -217,18 +218,7 @@ class CredentialFile:
 
     def _write(self, content: _Content) -> None:
         text = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
-        new = self.path.with_name(f".{self.path.name}.{os.getpid()}.{time.monotonic_ns()}")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _CLOSE_ON_EXEC
-        descriptor = os.open(new, flags, 0o600)
-        try:
-            with open(descriptor, "wb") as opened:
-                opened.write(text)
-                opened.flush()
-                os.fsync(descriptor)
-            os.replace(new, self.path)
-        except BaseException:
-            new.unlink(missing_ok=True)
-            raise
+        write_whole_file(self.path, text)
         _sync_folder(self.path.parent)
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import ConfigurationError
+from ..whole_file import write_whole_file
 
 __all__ = ["PrivateFile"]
 
@@ -96,16 +96,7 @@ class PrivateFile:
     def replace(self, data: bytes) -> None:
         """Make *data* its content. A crash leaves the old one or the new one."""
         try:
-            descriptor, name = tempfile.mkstemp(prefix=f".{self.path.name}-", dir=self.path.parent)
-            try:
-                with open(descriptor, "wb") as file:  # made with mode 0600
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(name, self.path)
-            except BaseException:
-                os.unlink(name)
-                raise
+            write_whole_file(self.path, data)
         except OSError as error:
             raise ConfigurationError(
                 f"{self.path} cannot be written: {error.strerror or error}",

@@ -4,10 +4,10 @@ The new content is written to another file in the same folder, made to last, and
 old one. Mode, owner, group and extended attributes (access lists among them) are those of the old
 file.
 
-Where the file has other names (hard links), which would keep the old content, where the owner cannot be
-kept, or the folder may not be written but the file may, the file is
-written in place: to hand somebody's file to another user without a word would be worse than the
-small risk of a crash in that moment.
+The file is written in place where it has other names (hard links), which would keep the old content;
+where its owner cannot be kept; where it is mounted by itself; and where its folder may not be written.
+To give a file to another user without a word would be worse than the small risk of a crash in that
+moment.
 
 Not here: locks and allowed places (local_workspace.py). Everything here blocks.
 """
@@ -20,6 +20,7 @@ import secrets
 import stat
 from collections.abc import Callable
 
+from ..whole_file import NOT_REPLACEABLE, overwrite
 from .beneath import Folder, open_regular
 
 __all__ = ["ChangedMeanwhile", "replace_file"]
@@ -52,8 +53,8 @@ def replace_file(
         _refuse_unwritable(folder, name, old)
     try:
         temporary = _written_beside(folder, data, old, name)
-    except (_KeepInPlace, PermissionError):
-        if old is None:
+    except (_KeepInPlace, OSError) as error:
+        if old is None or (isinstance(error, OSError) and error.errno not in NOT_REPLACEABLE):
             raise
         before_commit()
         _check_unchanged(folder, name, expected)
@@ -62,10 +63,17 @@ def replace_file(
     try:
         before_commit()
         _check_unchanged(folder, name, expected)
-        folder.replace(name, temporary)
     except BaseException:
         folder.unlink(temporary)
         raise
+    try:
+        folder.replace(name, temporary)
+    except OSError as error:
+        folder.unlink(temporary)
+        if old is None or error.errno not in NOT_REPLACEABLE:
+            raise
+        _write_in_place(folder, name, data)
+        return False
     folder.sync()
     return old is None
 
@@ -141,9 +149,7 @@ def _identity(found: os.stat_result) -> tuple[int, int, int, int]:
 
 def _write_in_place(folder: Folder, name: str, data: bytes) -> None:
     with open_regular(folder, name, os.O_RDWR) as file:
-        _write_all(file.fileno(), data)
-        file.truncate(len(data))
-        os.fsync(file.fileno())
+        overwrite(file.fileno(), data)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

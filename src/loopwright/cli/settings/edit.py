@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 import tomllib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
 
 from ...errors import ConfigurationError
+from ...whole_file import write_whole_file
 from ..places import project_settings_file, shown_path, user_settings_file
 from .check import Key, WrongSetting, check_table, describe, is_table, type_of
 from .files import check_file
@@ -273,17 +273,7 @@ def _replace(file: EditedFile, path: Path, data: bytes) -> None:
         old = os.stat(path) if path.exists() else None
         if old is not None and not os.access(path, os.W_OK):
             raise PermissionError(13, "it is write-protected")
-        descriptor, name = tempfile.mkstemp(prefix=".settings-", dir=path.parent)  # mode 0600
-        try:
-            with open(descriptor, "wb") as opened:
-                _take_after(opened.fileno(), old, file)
-                opened.write(data)
-                opened.flush()
-                os.fsync(opened.fileno())
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+        write_whole_file(path, data, prepare=partial(_take_after, old=old, file=file))
     except OSError as error:
         raise ConfigurationError(
             f"{file.shown} cannot be written: {error.strerror or error}",
