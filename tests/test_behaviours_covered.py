@@ -79,6 +79,7 @@ CASES = {
     102: "another process commits between two statements that belong together",
     92: "summaries are asked of another host than the agent's",
     105: "a file that is mounted by itself cannot be written",
+    83: "a later usage object with zeros takes away what was counted",
 }
 
 

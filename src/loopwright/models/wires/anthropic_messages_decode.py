@@ -19,12 +19,12 @@ from typing import Any, Literal, cast
 import msgspec
 
 from ...errors import ModelError, RequestRefused, WireError
-from ...messages import Usage
 from ...stream import AssistantMessageEvent, ReplyBuilder
 from ...stream.tool_arguments import parse_arguments
 from ..bare_errors import error_in
 from ..failures import failure_from_event, incomplete
 from ..sse import SseSplitter
+from ..usage_counts import UsageCounts
 from .anthropic_messages_events import (
     Delta,
     Event,
@@ -84,7 +84,7 @@ class MessagesDecoder:
         self._has_content = False
         self._stop: str | None = None
         self._details: dict[str, Any] = {}
-        self._usage: dict[str, Any] = {}
+        self._usage = UsageCounts(usage_of)
 
     def feed(self, chunk: bytes) -> list[AssistantMessageEvent]:
         events: list[AssistantMessageEvent] = []
@@ -177,12 +177,11 @@ class MessagesDecoder:
             head = msgspec.json.decode(event.message, type=Head) if event.message else Head()
         except msgspec.ValidationError:
             head = Head()
-        if head.usage:
-            self._count(head.usage)
+        self._usage.add(head.usage)
         asked = self._builder.draft.head.model
         # The model stays the one that was asked: signatures are worth something only to it.
         self._builder.update(
-            usage=usage_of(self._usage) if self._usage else None,
+            usage=self._usage.usage,
             response_id=head.id,
             model=None if asked else head.model,
         )
@@ -201,13 +200,8 @@ class MessagesDecoder:
                 details: Any = msgspec.json.decode(event.delta.stop_details)
                 self._details = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
         if event.usage:
-            usage: Any = msgspec.json.decode(event.usage)
-            if isinstance(usage, dict):
-                self._count(cast("dict[str, Any]", usage))
-
-    def _count(self, usage: dict[str, Any]) -> None:
-        """Numbers are totals so far; what a later event leaves out still holds."""
-        self._usage.update({name: value for name, value in usage.items() if value is not None})
+            self._usage.add(msgspec.json.decode(event.usage))
+            self._builder.update(usage=self._usage.usage)
 
     # -- blocks -------------------------------------------------------------------------------
 
@@ -359,7 +353,7 @@ class MessagesDecoder:
         unfinished = [block for block in self._blocks.values() if block.kind == "call"]
         for index in list(self._blocks):
             self._close(index, events)
-        if raw is None and not self._has_content and not self._usage:
+        if raw is None and not self._has_content and not self._usage.known:
             self._fail(events, incomplete())
             return
         if raw in _REFUSED:
@@ -377,7 +371,7 @@ class MessagesDecoder:
             return
         self._begin(events)
         self.ended = True
-        usage = usage_of(self._usage) if self._usage else Usage(known=False)
+        usage = self._usage.usage
         events.append(self._builder.done(reason, raw=raw, usage=usage))  # it looks for calls itself
 
     def _has_calls(self) -> bool:
@@ -397,7 +391,7 @@ class MessagesDecoder:
             self._builder.error(
                 str(failure),
                 raw=self._stop,
-                usage=usage_of(self._usage) if self._usage else None,
+                usage=self._usage.usage,
                 kind=failure.kind,
                 retryable=failure.retryable,
                 retry_after_seconds=failure.retry_after_seconds,

@@ -18,11 +18,11 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from ...errors import ModelError, RequestRefused, WireError
-from ...messages import Usage
 from ...stream import AssistantMessageEvent, ReplyBuilder
 from ...stream.tool_arguments import parse_arguments
 from ..eventstream import EventStreamSplitter, FrameHead
 from ..failures import incomplete
+from ..usage_counts import UsageCounts
 from .bedrock_converse_events import (
     Delta,
     DeltaEvent,
@@ -86,7 +86,7 @@ class ConverseDecoder:
         self._calls = 0
         self._stop: str | None = None
         self._stopped = False
-        self._usage: Usage | None = None
+        self._usage = UsageCounts(usage_of)
         self._guardrail = ""
 
     def feed(self, chunk: bytes) -> list[AssistantMessageEvent]:
@@ -185,10 +185,8 @@ class ConverseDecoder:
             events.append(self._builder.start())
 
     def _note(self, fields: dict[str, Any]) -> None:
-        usage = fields.get("usage")
-        if isinstance(usage, dict):
-            self._usage = usage_of(cast("dict[str, Any]", usage))
-            self._builder.update(usage=self._usage)
+        self._usage.add(fields.get("usage"))
+        self._builder.update(usage=self._usage.usage)
         trace = fields.get("trace")
         guardrail = _part(trace, "guardrail") if isinstance(trace, dict) else {}
         reason = guardrail.get("actionReason")
@@ -335,7 +333,7 @@ class ConverseDecoder:
             return
         self._begin(events)
         self.ended = True
-        usage = self._usage or Usage(known=False)
+        usage = self._usage.usage
         events.append(self._builder.done(reason, raw=raw, usage=usage))  # it looks for calls itself
 
     def _has_complete_calls(self) -> bool:
@@ -352,7 +350,7 @@ class ConverseDecoder:
             self._builder.error(
                 str(failure),
                 raw=self._stop,
-                usage=self._usage,
+                usage=self._usage.usage,
                 kind=failure.kind,
                 retryable=failure.retryable,
                 retry_after_seconds=failure.retry_after_seconds,

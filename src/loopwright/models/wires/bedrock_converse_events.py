@@ -13,6 +13,7 @@ import msgspec
 
 from ...messages import Usage
 from ...records import clean_text
+from ..usage_counts import output_tokens
 
 __all__ = [
     "Delta",
@@ -97,16 +98,17 @@ def usage_of(fields: dict[str, Any]) -> Usage:
     """Tokens as we count them. The dialect counts cached ones beside `inputTokens`, as we do, and
     says nothing of thinking, which is within `outputTokens`."""
     uncached = _count(fields, "inputTokens") or 0
-    output = _count(fields, "outputTokens") or 0
     cache_read = _count(fields, "cacheReadInputTokens") or 0
     cache_write = _count(fields, "cacheWriteInputTokens") or 0
     total = _count(fields, "totalTokens")
+    read = uncached + cache_read + cache_write
+    output = output_tokens(_count(fields, "outputTokens"), total, read)
     return Usage(
         input=uncached,
         output=output,
         cache_read=cache_read,
         cache_write=cache_write,
-        total_tokens=uncached + output + cache_read + cache_write if total is None else total,
+        total_tokens=max(total or 0, read + output),
     )
 
 

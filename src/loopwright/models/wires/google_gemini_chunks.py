@@ -13,6 +13,7 @@ import msgspec
 
 from ...messages import Usage
 from ...records import clean_text
+from ..usage_counts import output_tokens
 
 __all__ = [
     "Candidate",
@@ -187,28 +188,27 @@ def _clean(value: Any) -> Any:
     return value
 
 
-def usage_of(fields: dict[str, Any]) -> Usage | None:
-    """Tokens as we count them; None if there are no numbers in *fields*.
+def usage_of(fields: dict[str, Any]) -> Usage:
+    """Tokens as we count them.
 
     The dialect counts cached tokens within those of the prompt and thinking beside those of the
     answer. What its own tools brought in (`toolUsePromptTokenCount`) stands beside the prompt and
     is paid as input. https://ai.google.dev/api/generate-content#UsageMetadata
     """
-    if not any(name.endswith("TokenCount") for name in fields):
-        return None
     prompt = _count(fields, "promptTokenCount") or 0
     cached = _count(fields, "cachedContentTokenCount") or 0
     brought_in = _count(fields, "toolUsePromptTokenCount")
     thoughts = _count(fields, "thoughtsTokenCount")
     uncached = max(0, prompt - cached)
-    output = (_count(fields, "candidatesTokenCount") or 0) + (thoughts or 0)
     total = _count(fields, "totalTokenCount")
+    others = uncached + cached + (brought_in or 0) + (thoughts or 0)
+    said = output_tokens(_count(fields, "candidatesTokenCount"), total, others)
     return Usage(
         input=uncached,
-        output=output,
+        output=said + (thoughts or 0),
         cache_read=cached,
         reasoning=thoughts,
-        total_tokens=uncached + output + cached + (brought_in or 0) if total is None else total,
+        total_tokens=max(total or 0, others + said),
         doubtful=cached > prompt,
         tool_input=brought_in,
     )

@@ -22,11 +22,11 @@ from typing import Any, Literal, cast
 import msgspec
 
 from ...errors import ModelError, RequestRefused, WireError
-from ...messages import Usage
 from ...stream import AssistantMessageEvent, ReplyBuilder
 from ..bare_errors import error_in
 from ..failures import incomplete
 from ..sse import SseSplitter
+from ..usage_counts import UsageCounts
 from .google_gemini_arguments import ArgumentWriter
 from .google_gemini_chunks import (
     Candidate,
@@ -96,8 +96,7 @@ class GeminiDecoder:
         self._details: dict[str, msgspec.Raw] = {}
         self._finish: str | None = None
         self._finish_message: str | None = None
-        self._usage: Usage | None = None
-        self._last_usage = msgspec.Raw()
+        self._usage = UsageCounts(usage_of)
 
     def feed(self, chunk: bytes) -> list[AssistantMessageEvent]:
         events: list[AssistantMessageEvent] = []
@@ -131,7 +130,7 @@ class GeminiDecoder:
                             text = part.text
                             if text and not part.thought and part.thought_signature is None:
                                 texts.append(text)
-                                self._last_usage = event.usage_metadata
+                                self._count(event.usage_metadata)
                                 continue
                 if texts:
                     self._grow(texts, events)
@@ -140,6 +139,8 @@ class GeminiDecoder:
                     break
             if texts:
                 self._grow(texts, events)
+            if not self.ended:
+                self._builder.update(usage=self._usage.usage)
         except (WireError, msgspec.MsgspecError) as error:
             if texts:
                 self._grow(texts, events)
@@ -186,8 +187,7 @@ class GeminiDecoder:
             if error is not None:
                 self._fail(events, failure_of_event(error))
                 return True
-        if chunk.usage_metadata:
-            self._last_usage = chunk.usage_metadata
+        self._count(chunk.usage_metadata)
         if not self._started:
             self._start(chunk, events)
         candidate = next((c for c in chunk.candidates or () if not c.index), None)
@@ -204,11 +204,10 @@ class GeminiDecoder:
     def _start(self, chunk: Chunk, events: list[AssistantMessageEvent]) -> None:
         self._started = True
         self._response_id = chunk.response_id
-        self._note_usage()
         asked = self._builder.draft.head.model
         # The model stays the one that was asked: signatures are worth something only to it.
         self._builder.update(
-            usage=self._usage,
+            usage=self._usage.usage,
             response_id=chunk.response_id,
             model=None if asked else chunk.model_version,
         )
@@ -243,12 +242,9 @@ class GeminiDecoder:
             self._finish = candidate.finish_reason
             self._finish_message = candidate.finish_message
 
-    def _note_usage(self) -> None:
-        """What a chunk says of usage is the whole until then; not all of them have numbers."""
-        if self._last_usage:
-            fields: Any = msgspec.json.decode(self._last_usage)
-            if isinstance(fields, dict):
-                self._usage = usage_of(cast("dict[str, Any]", fields)) or self._usage
+    def _count(self, usage: msgspec.Raw) -> None:
+        if usage:
+            self._usage.add(msgspec.json.decode(usage))
 
     # -- blocks -------------------------------------------------------------------------------
 
@@ -383,8 +379,7 @@ class GeminiDecoder:
             events.append(start)
         self._close(events, last=True)
         self.ended = True
-        self._note_usage()
-        usage = self._usage or Usage(known=False)
+        usage = self._usage.usage
         events.append(self._builder.done(reason, raw=raw, usage=usage))  # it looks for calls itself
 
     def _fault(self, raw: str) -> ModelError:
@@ -396,12 +391,11 @@ class GeminiDecoder:
 
     def _fail(self, events: list[AssistantMessageEvent], failure: ModelError) -> None:
         self.ended = True
-        self._note_usage()
         events.append(
             self._builder.error(
                 str(failure),
                 raw=self._finish,
-                usage=self._usage,
+                usage=self._usage.usage,
                 kind=failure.kind,
                 retryable=failure.retryable,
                 retry_after_seconds=failure.retry_after_seconds,

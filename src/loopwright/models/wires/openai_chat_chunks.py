@@ -11,6 +11,7 @@ from typing import Any, TypeGuard, cast
 import msgspec
 
 from ...messages import Cost, Usage
+from ..usage_counts import output_tokens
 
 __all__ = [
     "XAI_TICKS_PER_DOLLAR",
@@ -156,13 +157,14 @@ def usage_of(fields: dict[str, Any]) -> Usage:
     total = _count_of(fields, "total_tokens")
     if reasoning and total is not None and total == prompt + completion + reasoning:
         completion += reasoning  # xAI counts it beside the completion, not in it
+    completion = output_tokens(completion, total, prompt)
     return Usage(
         input=max(0, prompt - cache_read - cache_write),
         output=completion,
         cache_read=cache_read,
         cache_write=cache_write,
         reasoning=reasoning,
-        total_tokens=total if total is not None else prompt + completion,
+        total_tokens=max(total or 0, prompt + completion),
         cost=_cost(fields),
         doubtful=cache_read + cache_write > prompt,
     )

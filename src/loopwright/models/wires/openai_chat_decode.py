@@ -5,7 +5,7 @@ and add, not in what it means. In particular:
 
 - Fragments of tool calls are put together by `openai_chat_calls`, whatever index and id they have.
 - Reasoning comes in one of several fields, sometimes in two at once: the first that has text wins.
-- Usage may come in any chunk, before or after the last text. The last one counts.
+- Usage may come in any chunk, before or after the last text.
 - A call keeps what must go back with it, `extra_content`, as JSON in its `thought_signature`.
 - The reply is complete with a finish reason, or with `[DONE]` behind some content. A body that
   ends without either was cut.
@@ -22,12 +22,12 @@ from typing import Any, Literal, cast
 import msgspec
 
 from ...errors import ModelError, RequestRefused, WireError
-from ...messages import Usage
 from ...stream import AssistantMessageEvent, ReplyBuilder
 from ...stream.tool_arguments import parse_arguments
 from ..bare_errors import error_in
 from ..failures import failure_from_event, incomplete
 from ..sse import SseSplitter
+from ..usage_counts import UsageCounts
 from .openai_chat_calls import OpenCall, OpenCalls, is_object
 from .openai_chat_chunks import (
     CallFragment,
@@ -70,7 +70,7 @@ class ChatDecoder:
         self._needs_finish_reason = flags.get("finish_reason") is not False
         self._started = False
         self._finish: str | None = None
-        self._usage: Usage | None = None
+        self._usage = UsageCounts(usage_of)
         self._text = -1  # the open block of each kind
         self._thinking = -1
         self._refusal = -1
@@ -173,15 +173,14 @@ class ChatDecoder:
             if choice.finish_reason and choice.finish_reason != "null":
                 self._finish = choice.finish_reason
             if choice.usage:
-                self._usage = usage_of(choice.usage)
+                self._count(choice.usage)
             if choice.error:
                 self._fail(events, failure_from_event(choice.error))
                 return True
         if chunk.usage:
-            self._usage = usage_of(chunk.usage)
+            self._count(chunk.usage)
         elif chunk.x_groq:
-            if self._usage is None and isinstance(chunk.x_groq.get("usage"), dict):
-                self._usage = usage_of(chunk.x_groq["usage"])
+            self._count(chunk.x_groq.get("usage"))
             if chunk.x_groq.get("error"):
                 self._fail(events, _stopped_early(chunk.x_groq["error"]))
                 return True
@@ -189,6 +188,10 @@ class ChatDecoder:
             self._fail(events, failure_from_event(chunk.error))
             return True
         return False
+
+    def _count(self, usage: object) -> None:
+        self._usage.add(usage)
+        self._builder.update(usage=self._usage.usage)
 
     def _start(self, data: bytes, events: list[AssistantMessageEvent]) -> None:
         self._started = True
@@ -398,7 +401,7 @@ class ChatDecoder:
             self._fail(events, self._said_outside() or incomplete())
             return
         self._close_all(events)
-        usage = self._usage or Usage(known=False)
+        usage = self._usage.usage
         if word in REFUSED:
             said = f"the vendor's filter stopped the reply (finish reason {raw!r})"
             self._fail(events, RequestRefused(said))
@@ -426,8 +429,8 @@ class ChatDecoder:
         if not self._started:
             return False
         if marked:
-            return self._has_content or self._usage is not None
-        return not self._needs_finish_reason and self._usage is not None
+            return self._has_content or self._usage.known
+        return not self._needs_finish_reason and self._usage.known
 
     def _reason(self, word: str | None) -> Literal["stop", "length", "toolUse"] | None:
         reason = ending(word)
@@ -456,7 +459,7 @@ class ChatDecoder:
             self._builder.error(
                 str(failure),
                 raw=self._finish,
-                usage=self._usage,
+                usage=self._usage.usage,
                 kind=failure.kind,
                 retryable=failure.retryable,
                 retry_after_seconds=failure.retry_after_seconds,

@@ -30,12 +30,12 @@ from typing import Any, Literal, cast
 import msgspec
 
 from ...errors import ModelError, RequestRefused, WireError
-from ...messages import Usage
 from ...stream import AssistantMessageEvent, ReplyBuilder
 from ...stream.tool_arguments import parse_arguments
 from ..bare_errors import error_in
 from ..failures import failure_from_event, incomplete
 from ..sse import SseSplitter
+from ..usage_counts import UsageCounts
 from .openai_responses_events import (
     Delta,
     Item,
@@ -96,6 +96,7 @@ class ResponsesDecoder:
         limit: Any = flags.get("max_tokens") if flags.get("length_says_completed") else None
         self._limit: int | None = limit
         self._started = False
+        self._usage = UsageCounts(usage_of)
         self._items = OpenItems()
         # The block of text that the last delta grew, for the next one: nearly all belong together.
         self._text = -1
@@ -209,7 +210,12 @@ class ResponsesDecoder:
     def _take_head(self, state: ResponseState) -> None:
         asked = self._builder.draft.head.model
         # The model stays the one that was asked: signatures are worth something only to it.
-        self._builder.update(response_id=state.id, model=None if asked else state.model)
+        self._usage.add(state.usage)
+        self._builder.update(
+            usage=self._usage.usage,
+            response_id=state.id,
+            model=None if asked else state.model,
+        )
 
     def _refused(self, data: bytes, kind: str, events: list[AssistantMessageEvent]) -> bool:
         event = decode_event(data)
@@ -477,29 +483,27 @@ class ResponsesDecoder:
         status = state.status
         if status in (None, "in_progress", "queued"):  # a copy of what it began with
             status = "completed" if word == "done" else word
-        usage = usage_of(state.usage)
+        self._usage.add(state.usage)
         if status == "failed" or (state.error and status != "completed"):
             said: Any = state.error or {"message": "the vendor says no more than that it failed"}
-            self._fail(events, failure_from_event(said), raw=status, usage=usage)
+            self._fail(events, failure_from_event(said), raw=status)
             return
         if status in ("completed", "incomplete"):
             self._start(None, events)
             self._take_missing(state, events)
         self._close_all(events)
-        reason = self._reason(status, state, usage)
+        reason = self._reason(status, state)
         if isinstance(reason, ModelError):
-            self._fail(events, reason, raw=status, usage=usage)
+            self._fail(events, reason, raw=status)
             return
         self.ended = True
-        done = self._builder.done(reason, raw=status, usage=usage or Usage(known=False))
+        done = self._builder.done(reason, raw=status, usage=self._usage.usage)
         events.append(done)
 
-    def _reason(
-        self, status: str, state: ResponseState, usage: Usage | None
-    ) -> Literal["stop", "length"] | ModelError:
+    def _reason(self, status: str, state: ResponseState) -> Literal["stop", "length"] | ModelError:
         if status == "completed":
             limit = self._limit
-            cut = limit is not None and usage is not None and usage.output >= limit
+            cut = limit is not None and self._usage.usage.output >= limit
             return "length" if cut else "stop"  # the builder looks for calls itself
         if status == "incomplete":
             details: Any = state.incomplete_details
@@ -547,14 +551,13 @@ class ResponsesDecoder:
         failure: ModelError,
         *,
         raw: str | None = None,
-        usage: Usage | None = None,
     ) -> None:
         self.ended = True
         events.append(
             self._builder.error(
                 str(failure),
                 raw=raw,
-                usage=usage,
+                usage=self._usage.usage,
                 kind=failure.kind,
                 retryable=failure.retryable,
                 retry_after_seconds=failure.retry_after_seconds,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from ...messages import Cost, Usage
+from ..usage_counts import output_tokens
 from .openai_chat_chunks import XAI_TICKS_PER_DOLLAR
 
 __all__ = [
@@ -192,32 +193,22 @@ def arguments_text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
 
 
-def usage_of(fields: Any) -> Usage | None:
-    """Tokens as we count them: `input` without the cached ones, `output` with the reasoning.
-
-    None where the vendor gave no numbers.
-    """
-    if not isinstance(fields, dict):
-        return None
-    counts = cast("dict[str, Any]", fields)
-    everything_in = _count(counts, "input_tokens")
-    everything_out = _count(counts, "output_tokens")
-    if everything_in is None and everything_out is None:
-        return None
-    read = everything_in or 0
-    written = everything_out or 0
+def usage_of(counts: dict[str, Any]) -> Usage:
+    """Tokens as we count them: `input` without the cached ones, `output` with the reasoning."""
+    read = _count(counts, "input_tokens") or 0
     details = counts.get("input_tokens_details")
     cache_read = _count(details, "cached_tokens") or 0
     cache_write = _count(details, "cache_write_tokens") or 0
     reasoning = _count(counts.get("output_tokens_details"), "reasoning_tokens")
     total = _count(counts, "total_tokens")
+    written = output_tokens(_count(counts, "output_tokens"), total, read)
     return Usage(
         input=max(0, read - cache_read - cache_write),
         output=written,
         cache_read=cache_read,
         cache_write=cache_write,
         reasoning=reasoning,
-        total_tokens=total if total is not None else read + written,
+        total_tokens=max(total or 0, read + written),
         cost=_cost(counts),
         doubtful=cache_read + cache_write > read,
     )
