@@ -80,6 +80,7 @@ CASES = {
     92: "summaries are asked of another host than the agent's",
     105: "a file that is mounted by itself cannot be written",
     83: "a later usage object with zeros takes away what was counted",
+    78: "the model without a key answers at random and without an end",
 }
 
 

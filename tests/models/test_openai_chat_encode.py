@@ -22,6 +22,7 @@ from loopwright.messages import (
     UserMessage,
 )
 from loopwright.models import Context, Model, ToolSpec
+from loopwright.models.builtin import builtin_providers
 from loopwright.models.clients import Clients
 from loopwright.models.handoff import SendableTranscript, sendable
 from loopwright.models.provider import Endpoint
@@ -110,6 +111,30 @@ def test_options_go_into_the_fields_of_the_dialect() -> None:
 
 def test_the_name_of_the_output_limit_is_the_hosts() -> None:
     assert body(max_tokens=5, flags={"max_tokens_field": "max_tokens"})["max_tokens"] == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "changed"),
+    [
+        ({}, {}),
+        ({"temperature": None, "max_tokens": None}, {}),
+        ({"temperature": 0.7}, {"temperature": 0.7}),
+        ({"max_tokens": 2000}, {"max_tokens": 2000}),
+        ({"temperature": 1, "max_tokens": 5}, {"temperature": 1, "max_tokens": 5}),
+        ({"extra_body": {"repeat_penalty": 1.5}}, {"repeat_penalty": 1.5}),
+    ],
+)
+def test_case_078_the_local_model_is_asked_for_short_repeatable_replies_unless_options_say_else(
+    options: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    (local,) = builtin_providers()
+    (model,) = local.models
+
+    got = body(model=model, flags=dict(local.flags_for(model)), **options)
+
+    wanted = {"temperature": 0, "repeat_penalty": 1.1, "max_tokens": 512, **changed}
+    assert {name: got[name] for name in wanted} == wanted
+    assert "max_completion_tokens" not in got
 
 
 @pytest.mark.parametrize("value", ["omit", "always", "none"])

@@ -31,11 +31,19 @@ def _local() -> Provider:
         name="Local model",
         api="openai-chat",
         needs_key=False,
-        flags={"max_tokens_field": "max_tokens", "reasoning_effort": False},
+        flags={
+            "max_tokens_field": "max_tokens",
+            "reasoning_effort": False,
+            "body_defaults": _SHORT_AND_REPEATABLE,
+        },
         models=(model,),
         prepare=_start_local_server,
         ready=_local_is_installed,
     )
+
+
+_SHORT_AND_REPEATABLE = {"temperature": 0, "repeat_penalty": 1.1, "max_tokens": 512}
+"""A model this small answers at random when it samples, and tells a long story without an end."""
 
 
 async def _start_local_server() -> Endpoint:

@@ -6,7 +6,7 @@ Only fields the dialect defines are sent, and none that has nothing to say: stri
 Flags read here: `max_tokens_field`, `developer_role`, `store`, `stream_usage`, `reasoning_effort`,
 `thinking_format`, `thinking_budget_field`, `tool_choice_required`, `tools`, `tool_stream`,
 `tools_with_tool_history`, `prompt_cache_key`, `long_cache`, `cache_control_format`, `temperature`,
-`metadata`.
+`metadata`, `body_defaults` (fields of the body that the options may replace).
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def payload(call: WireCall) -> dict[str, Any]:
         "model": call.endpoint.model_id or call.model.id,
         "messages": messages,
         "stream": True,
+        **(flags.get("body_defaults") or {}),
     }
     if flags.get("stream_usage", "stream_options") == "stream_options":
         body["stream_options"] = {"include_usage": True}
