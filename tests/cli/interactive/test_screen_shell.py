@@ -85,10 +85,11 @@ async def test_the_keys_of_vendors_are_cut_out(
 ) -> None:
     key = "sk-ant-abcdefghijklmnopqrstuvwxyz"
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+    (folder / "notes.txt").write_text(f"it is {key}\n")
 
     async with desk_with(ScriptedModel([Reply("Read.")]), folder) as desk:
         await desk.idle()
-        await ran(desk, "!echo it is $ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY, not shown")
+        await ran(desk, "!cat notes.txt", "ANTHROPIC_API_KEY, not shown")
         desk.type("go" + ENTER)
         await desk.reads("Read.")
 
