@@ -81,6 +81,7 @@ CASES = {
     105: "a file that is mounted by itself cannot be written",
     83: "a later usage object with zeros takes away what was counted",
     78: "the model without a key answers at random and without an end",
+    148: "slips of newcomers get no help, or a wrong one",
 }
 
 

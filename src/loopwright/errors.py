@@ -27,7 +27,11 @@
         InboxNotEmpty        a message arrived just as a run was to end
         ApprovalRefused      no approval of that call stands, or it was used already
         OperationParked      it ended its process again and again, and waits to be asked for
+      RunFailed            a run failed or was aborted; raised by `RunResult.raise_on_error` alone
       Aborted              raised by `AbortSignal.throw_if_aborted`
+
+`AgentBusy` and `NoStreamFunction` are also a `RuntimeError`; `NothingToResume` is also a `ValueError`
+and a `RuntimeError`. Programs that come from a port of pi catch them by these names.
 
 Inside a run a failing model or tool is news, not an exception: it becomes an event and a stop
 reason. What is raised out of a run is misuse, or the caller's own cancellation.
@@ -73,7 +77,7 @@ class MissingExtra(ConfigurationError):
     """An optional dependency is not installed; the hint has the command that installs it."""
 
 
-class NoStreamFunction(ConfigurationError):
+class NoStreamFunction(ConfigurationError, RuntimeError):
     """An agent was built without anything that could ask a model."""
 
 
@@ -81,11 +85,11 @@ class Misuse(LoopwrightError):
     """The program called something at the wrong time or with the wrong thing."""
 
 
-class AgentBusy(Misuse):
+class AgentBusy(Misuse, RuntimeError):
     """The agent is in the middle of a run, which is not affected by this call."""
 
 
-class NothingToResume(Misuse):
+class NothingToResume(Misuse, ValueError, RuntimeError):
     """The transcript ends where nothing is owed, and no message waits."""
 
 
@@ -99,6 +103,17 @@ class OperationOpen(Misuse):
 
 class DecodeError(LoopwrightError):
     """Data that claims to be one of our messages or events and is not."""
+
+
+class RunFailed(LoopwrightError):
+    """A run ended with `stop_reason` `error` or `aborted`; the text is its `error_message`."""
+
+    def __init__(
+        self, message: str, *, stop_reason: str = "error", stopped_by: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.stop_reason = stop_reason
+        self.stopped_by = stopped_by
 
 
 class Aborted(LoopwrightError):

@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 from tests.loop.traces import assert_well_formed, results, roles, scripted, texts
 
-from loopwright import AgentToolResult, FinishTurn
+from loopwright import AgentContext, AgentLoopConfig, AgentToolResult, FinishTurn, agent_loop
+from loopwright.errors import (
+    AgentBusy,
+    LoopwrightError,
+    NoStreamFunction,
+    NothingToResume,
+    RunFailed,
+)
 from loopwright.events import AgentEvent, MessageUpdate
-from loopwright.messages import AssistantMessage, TextContent, ToolResultMessage, Usage
+from loopwright.messages import AssistantMessage, TextContent, ToolResultMessage, Usage, UserMessage
+from loopwright.models import Model
 from loopwright.stream import AssistantStream, Retry
 from loopwright.testing import Call, Reply
 
@@ -280,3 +288,75 @@ async def test_a_run_without_any_reply_has_no_text() -> None:
     assert result.text == ""
     assert result.stop_reason == "aborted"
     assert not [m for m in result.messages if isinstance(m, ToolResultMessage)]
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply("Done."), Reply("Cut", stop_reason="length")], ids=["stop", "length"]
+)
+async def test_case_148_raise_on_error_returns_the_result_of_a_run_that_went_well(
+    reply: Reply,
+) -> None:
+    agent, _, _ = scripted(reply)
+
+    result = await agent.prompt("go")
+
+    assert result.raise_on_error() is result
+
+
+async def test_case_148_raise_on_error_raises_the_text_of_a_run_that_failed() -> None:
+    agent, _, _ = scripted(Reply("half", error="overloaded"))
+
+    result = await agent.prompt("go")
+
+    with pytest.raises(RunFailed, match="overloaded") as caught:
+        result.raise_on_error()
+    assert str(caught.value) == result.error_message
+    assert (caught.value.stop_reason, caught.value.stopped_by) == ("error", result.stopped_by)
+
+
+async def test_case_148_raise_on_error_raises_for_a_run_that_was_stopped() -> None:
+    agent, _, _ = scripted(Reply(calls=[Call("hang", id="h")]), tools=[hang])
+    agent.run_timeout = 0.05
+
+    result = await agent.prompt("go")
+
+    with pytest.raises(RunFailed, match="run_timeout") as caught:
+        result.raise_on_error()
+    assert (caught.value.stop_reason, caught.value.stopped_by) == ("aborted", "timeout")
+
+
+@pytest.mark.parametrize("builtin", [RuntimeError, ValueError])
+async def test_case_148_nothing_to_resume_is_caught_as_in_the_ports(
+    builtin: type[Exception],
+) -> None:
+    agent, _, _ = scripted()
+
+    with pytest.raises(builtin) as caught:
+        await agent.resume()
+
+    assert isinstance(caught.value, NothingToResume)
+    assert isinstance(caught.value, LoopwrightError)
+
+
+async def test_case_148_a_busy_agent_is_caught_as_a_runtime_error() -> None:
+    agent, _, _ = scripted(Reply(calls=[Call("hang", id="h")]), tools=[hang])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.sleep(0)
+
+    with pytest.raises(RuntimeError) as caught:
+        await agent.prompt("again")
+
+    assert isinstance(caught.value, AgentBusy)
+    agent.abort()
+    await running
+
+
+def test_case_148_no_stream_function_is_caught_as_a_runtime_error() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        agent_loop(
+            [UserMessage("go")],
+            AgentContext(),
+            AgentLoopConfig(model=Model("nowhere", "large", "none")),
+        )
+
+    assert isinstance(caught.value, NoStreamFunction)

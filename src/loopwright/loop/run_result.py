@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
+from ..errors import RunFailed
 from ..messages import AgentMessage, AssistantMessage, StopReason, ToolResultMessage, Usage
 from .run import RunOutcome
 from .transcript import StoppedBy
@@ -44,6 +45,23 @@ class RunResult(msgspec.Struct, Generic[OutputT]):
         """The text of the last reply."""
         last = next((m for m in reversed(self.messages) if isinstance(m, AssistantMessage)), None)
         return last.text if last is not None else ""
+
+    def raise_on_error(self) -> RunResult[OutputT]:
+        """This result; for a run that failed or was aborted, an exception in its place.
+
+            answer = agent.prompt_sync("What is 17 + 25?").raise_on_error().text
+
+        Raises `RunFailed`, with the text of `error_message`, if `stop_reason` is `error` or
+        `aborted`. A run that was cut by a limit of turns or output, or waits for an approval, does
+        not raise.
+        """
+        if self.stop_reason not in ("error", "aborted"):
+            return self
+        raise RunFailed(
+            self.error_message or f"the run ended with stop_reason {self.stop_reason!r}",
+            stop_reason=self.stop_reason,
+            stopped_by=self.stopped_by,
+        )
 
     @classmethod
     def of(
