@@ -82,6 +82,7 @@ CASES = {
     83: "a later usage object with zeros takes away what was counted",
     78: "the model without a key answers at random and without an end",
     148: "slips of newcomers get no help, or a wrong one",
+    99: "a group of exceptions that a tool raises ends the run, or hides what failed",
 }
 
 

@@ -17,6 +17,8 @@ import msgspec
 from ..messages import AgentToolResult
 from . import wording
 from .batch import Batch, Slot
+from .faults import is_failure
+from .hook_calls import is_hook_fault
 from .hooks import AfterToolCall, AfterToolCallResult, check_returned
 from .results import cap_result
 from .run import Run
@@ -53,10 +55,9 @@ async def run_body(batch: Batch, slot: Slot, tool: AgentTool[Any, Any], bound: B
     except asyncio.CancelledError:
         # Ours if the batch was stopped; a tool that raises it by itself has failed.
         result = batch.stopped_result() if batch.stopped else wording.cancelled(tool.name)
-    except Exception as error:  # noqa: BLE001 - a tool is foreign code
-        result = wording.raised(tool.name, error)
-    except BaseException as error:  # noqa: BLE001 - raised again in the kernel's task
-        batch.note_fatal(error)
+    except BaseException as error:  # noqa: BLE001 - a tool is foreign code
+        if not is_failure(error):
+            batch.note_fatal(error)  # raised again in the kernel's task
         result = wording.raised(tool.name, error)
     slot.returned = True
     if slot.overdue is not None:
@@ -119,10 +120,11 @@ async def _after(
     except asyncio.CancelledError as error:
         if not batch.stopped:  # the hook cancelled itself
             run.report_fault(error, "after_tool_call")
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a hook is foreign code, and ends no program
-        run.report_fault(error, "after_tool_call")
-    except BaseException as error:  # noqa: BLE001 - raised again in the kernel's task
-        batch.note_fatal(error)
+    except BaseException as error:  # noqa: BLE001 - a hook is foreign code, and ends no program
+        if is_hook_fault(error):
+            run.report_fault(error, "after_tool_call")
+        else:
+            batch.note_fatal(error)  # raised again in the kernel's task
     return result
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from ..errors import Misuse
 from .calling import call_blocking, is_async
+from .faults import is_group, leaves_of, told
 from .hooks import Hook, with_signal
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "HookExited",
     "NoVerdict",
     "call_foreign",
+    "is_hook_fault",
     "raise_as_fault",
     "time_limit",
     "verdict_hook",
@@ -45,7 +47,7 @@ class HookExited(Exception):
     """A hook raised what would have ended the program, such as `SystemExit`."""
 
     def __init__(self, error: BaseException) -> None:
-        super().__init__(f"it raised {error!r}")
+        super().__init__(f"it raised {told(error)}")
 
 
 def time_limit(seconds: float | None) -> Callable[[F], F]:
@@ -116,23 +118,24 @@ async def call_foreign(hook: Hook, call: Callable[..., Any], /, *arguments: Any)
 
 
 def raise_as_fault(error: BaseException) -> None:
-    """Raise `HookExited` if *error* is a `SystemExit`, or a group of nothing else."""
-    if all(isinstance(one, SystemExit) for one in _single(error)):
+    """Raise `HookExited` if *error* is a hook's fault, but no `Exception`."""
+    if is_hook_fault(error) and not isinstance(error, Exception):
         raise HookExited(error) from error
 
 
+def is_hook_fault(error: BaseException) -> bool:
+    """It stays within the run: a failure, or a `SystemExit`, alone or in a group."""
+    if is_group(error):
+        return not _ends_the_run(error)
+    return isinstance(error, Exception | SystemExit)
+
+
 def _ends_the_run(error: BaseException) -> bool:
-    """The user, or whoever waits for the run, ends it; a hook cannot."""
-    ends = (KeyboardInterrupt, asyncio.CancelledError, GeneratorExit)
-    return any(isinstance(one, ends) for one in _single(error))
-
-
-def _single(error: BaseException) -> list[BaseException]:
-    """The exceptions of a group and of the groups in it, or *error* itself."""
-    if not isinstance(error, BaseExceptionGroup):
-        return [error]
-    group = cast("BaseExceptionGroup[BaseException]", error)
-    return [single for one in group.exceptions for single in _single(one)]
+    """The user, or whoever waits for the run, ends it; a hook cannot. In a group, a cancellation is
+    that of a task of the hook's own."""
+    if is_group(error):
+        return any(isinstance(leaf, KeyboardInterrupt) for leaf in leaves_of(error))
+    return isinstance(error, KeyboardInterrupt | asyncio.CancelledError | GeneratorExit)
 
 
 def _forget(task: asyncio.Task[Any]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..signals import AbortSignal
+from .faults import is_failure
 
 __all__ = ["GRACE_SECONDS", "CancelledFromWithin", "Interrupt", "Interrupted"]
 
@@ -99,8 +100,8 @@ class Interrupt:
                 raise CancelledFromWithin from error
             self._take_back()
             raise Interrupted from None
-        except BaseException:
-            if self._asked:
+        except BaseException as error:
+            if self._asked or is_failure(error):  # which may be how it takes its cancellation
                 self._take_back()
             raise
         finally:

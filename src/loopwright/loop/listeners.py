@@ -14,6 +14,7 @@ from typing import Any
 from ..events import AgentEvent, MessageUpdate
 from ..signals import AbortSignal
 from .agent_state import AgentState
+from .faults import is_failure
 from .hooks import with_signal
 from .interrupt import GRACE_SECONDS
 
@@ -72,7 +73,9 @@ def emitter(
             position += 1
             try:
                 waiting = listener(event, signal)
-            except (Exception, CancelledError) as error:  # noqa: BLE001 - foreign code
+            except BaseException as error:
+                if not isinstance(error, CancelledError) and not is_failure(error):
+                    raise
                 report(error)
                 continue
             if waiting is not None and hasattr(waiting, "__await__"):
@@ -96,7 +99,9 @@ async def hear_last(
         if task is not None and task.cancelling():
             raise
         report(error)  # something inside the listener was cancelled, not the run
-    except Exception as error:  # noqa: BLE001 - listeners are foreign code
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         report(error)
 
 
@@ -131,7 +136,9 @@ async def tell_rest(
                     deadline = asyncio.get_running_loop().time() + GRACE_SECONDS / 2
             else:  # something inside the listener was cancelled, not the run
                 report(error)
-        except Exception as error:  # noqa: BLE001 - listeners are foreign code
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             report(error)
         if position == len(rest):
             break
@@ -141,7 +148,9 @@ async def tell_rest(
         try:
             value = listener(event, signal)
             waiting = value if value is not None and hasattr(value, "__await__") else None
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - listeners are foreign code
+        except BaseException as error:
+            if not isinstance(error, asyncio.CancelledError) and not is_failure(error):
+                raise
             report(error)
     if cancelled is not None:
         raise cancelled

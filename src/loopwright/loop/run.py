@@ -292,7 +292,7 @@ class Run:
 
     async def call(self, hook: Hook, *arguments: Any, grace: float = 0.0) -> Any:
         """Call *hook* and await what it returns if it can be. Raises `Interrupted` on a stop, and
-        `HookExited` for a `SystemExit`."""
+        `HookExited` for a fault that is no `Exception`."""
         try:
             value = hook(*arguments)
         except asyncio.CancelledError as error:  # not ours: nothing was awaited

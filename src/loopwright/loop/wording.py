@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from ..errors import ToolError
 from ..messages import AgentToolResult, TextContent, ToolCall
 from ..records import clean_text
+from .faults import text_of, told
 
 __all__ = [
     "ABORTED",
@@ -31,7 +32,6 @@ __all__ = [
 ABORTED = "Operation aborted"
 INTERRUPTED = "Operation aborted: the user sent a new message, which follows."
 _SHOWN_NAMES = 50
-_SHOWN_CHARACTERS = 20_000
 
 
 def refused(text: str, *, terminate: bool = False) -> AgentToolResult:
@@ -81,7 +81,7 @@ def blocked(name: str) -> str:
 
 def hook_raised(hook: str, name: str, error: BaseException) -> str:
     """A gate that fails gives no permission."""
-    return f"The tool {name!r} was not run: the hook {hook} failed ({_told(error)})."
+    return f"The tool {name!r} was not run: the hook {hook} failed ({told(error)})."
 
 
 def timed_out(name: str, seconds: float) -> AgentToolResult:
@@ -100,21 +100,5 @@ def cancelled(name: str) -> AgentToolResult:
 def raised(name: str, error: BaseException) -> AgentToolResult:
     """The tool failed. A `ToolError` is worded by its author, anything else is explained."""
     if isinstance(error, ToolError):
-        return refused(_text_of(error) or f"The tool {name!r} failed.")
-    return refused(f"The arguments were accepted, but the tool {name!r} failed: {_told(error)}")
-
-
-def _text_of(error: BaseException) -> str:
-    """Its text, bounded; making it is the author's code and may fail itself."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - anything may come out of there
-        return "(its text cannot be read)"
-    if len(text) <= _SHOWN_CHARACTERS:
-        return text
-    return f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters in all)"
-
-
-def _told(error: BaseException) -> str:
-    text = _text_of(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+        return refused(text_of(error) or f"The tool {name!r} failed.")
+    return refused(f"The arguments were accepted, but the tool {name!r} failed: {told(error)}")
