@@ -41,6 +41,9 @@ BUSY_SHARE = 0.25
 ESCAPE_SECONDS = 0.05
 """An escape with nothing behind it after so long is the key Esc, not the beginning of a sequence."""
 
+ESCAPE_SECONDS_OVER_SSH = 0.12
+"""The same where a network may deliver the bytes of one key apart."""
+
 SLOWEST_FRAME_SECONDS = 0.25
 """However long a drawing takes, the next one comes after so long."""
 
@@ -106,7 +109,8 @@ class InlineApplication(Application[ExitCode]):
             input=input,
             output=output,
         )
-        self.ttimeoutlen = ESCAPE_SECONDS
+        over_ssh = "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ
+        self.ttimeoutlen = ESCAPE_SECONDS_OVER_SSH if over_ssh else ESCAPE_SECONDS
         self._finished = finished
         self._before = before
         self._began = 0.0

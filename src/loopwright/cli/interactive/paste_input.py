@@ -1,9 +1,9 @@
-"""Long pastes, read in a time that grows with their length and not with its square.
+"""What the terminal sends, as keys and pastes; long pastes in a time that grows with their length.
 
 prompt_toolkit looks for the end of a paste in all that has come so far, each time a piece comes,
 and takes 1,024 bytes at a time: five megabytes keep it busy for most of a minute.
 
-Not here: what becomes of a paste (pastes.py, editor.py).
+Not here: what belongs to an escape sequence (sequences.py), what becomes of a paste (pastes.py).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
+
+from .sequences import Sequences, key_text
 
 if TYPE_CHECKING:
     from prompt_toolkit.input import Input
@@ -31,6 +33,7 @@ def read_pastes_at_once(input: Input) -> None:
     terminal tells of pastes)."""
     if sys.platform == "win32":
         return
+    from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
     from prompt_toolkit.input.posix_utils import PosixStdinReader
     from prompt_toolkit.input.vt100 import Vt100Input
     from prompt_toolkit.input.vt100_parser import Vt100Parser
@@ -39,10 +42,11 @@ def read_pastes_at_once(input: Input) -> None:
         return
 
     class Parser(Vt100Parser):
-        """Looks for the end of a paste only in what is new."""
+        """Puts sequences together, and looks for the end of a paste only in what is new."""
 
         def __init__(self, feed_key_callback: Callable[[KeyPress], None]) -> None:
             super().__init__(feed_key_callback)
+            self._sequences = Sequences()
             self._pieces: list[str] = []
             self._seam = ""
             """The last characters of the pieces: the mark may begin there."""
@@ -53,7 +57,7 @@ def read_pastes_at_once(input: Input) -> None:
 
         def feed(self, data: str) -> None:
             if not self._in_bracketed_paste:
-                super().feed(data)  # which comes back here as soon as a paste has begun
+                self._feed_keys(data)
                 return
             new = self._seam + data
             found = new.find(_END)
@@ -67,6 +71,25 @@ def read_pastes_at_once(input: Input) -> None:
             self._in_bracketed_paste = False
             self.feed_key_callback(KeyPress(Keys.BracketedPaste, whole[:end]))
             self.feed(whole[end + len(_END) :])
+
+        def flush(self) -> None:
+            self._press(self._sequences.flush())
+
+        def _feed_keys(self, data: str) -> None:
+            for index, char in enumerate(data):
+                if self._in_bracketed_paste:
+                    self.feed(data[index:])
+                    return
+                for part in self._sequences.take(char):
+                    self._press(key_text(part) if len(part) > 2 else part)
+
+        def _press(self, text: str) -> None:
+            if len(text) <= 2:
+                for char in text:
+                    super().feed(char)
+                    super().flush()
+            elif key := ANSI_SEQUENCES.get(text):
+                self._call_handler(key, text)
 
     class Reader(PosixStdinReader):
         def read(self, count: int = 1024) -> str:
