@@ -86,6 +86,7 @@ CASES = {
     78: "the model without a key answers at random and without an end",
     148: "slips of newcomers get no help, or a wrong one",
     99: "a group of exceptions that a tool raises ends the run, or hides what failed",
+    84: "usage of a reply that was cut off is that of its beginning, or a known 0",
 }
 
 

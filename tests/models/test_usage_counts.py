@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopwright.messages import Usage
+from loopwright.messages import AssistantMessage, Usage
 from loopwright.models.usage_counts import UsageCounts, output_tokens
+from loopwright.models.wires import load_wire
+from loopwright.stream import AssistantMessageEvent, AssistantStream, ReplyBuilder
 from loopwright.testing import decode
 
 from .wires import bedrock_frames as bedrock
@@ -181,6 +184,59 @@ def test_case_083_usage_that_is_nested_too_deep_is_left_out() -> None:
     counts.add(usage)
 
     assert not counts.known
+
+
+async def aborted(wire: str, chunks: list[bytes]) -> AssistantMessage:
+    """The reply as it is when the reader leaves after *chunks*."""
+    read = asyncio.Event()
+
+    async def source() -> AsyncGenerator[list[AssistantMessageEvent], None]:
+        decoder = load_wire(wire).decoder(ReplyBuilder(api=wire), {})
+        for chunk in chunks:
+            yield decoder.feed(chunk)
+        read.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(10):
+        stream = AssistantStream(source())
+        reading = asyncio.create_task(stream.result())
+        await read.wait()
+        await stream.aclose()
+        return await reading
+
+
+OPEN_ENDED: dict[str, Callable[[list[Fields]], list[bytes]]] = {
+    "anthropic-messages": lambda usages: anthropic(usages)[:-2],
+    "openai-chat": lambda usages: chat(usages)[:-2],
+    "mistral": lambda usages: chat(usages)[:-2],
+    "openai-responses": lambda usages: [
+        *responses.said(0, "Hi"), *openai_responses([*usages, {}])[: len(usages)]
+    ],
+    "google-gemini": lambda usages: gemini(usages)[:-1],
+    "bedrock-converse": lambda usages: [
+        bedrock.START, *bedrock.text(0, "Hi"),
+        *(bedrock.event("metadata", usage=usage) for usage in usages),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wire", OPEN_ENDED)
+async def test_case_084_a_reply_that_is_cut_off_has_the_last_totals(wire: str) -> None:
+    fields = WIRES[wire][1]
+    usages = [fields(40, 0, 2, 42), fields(None, None, 9, None), fields(40, 0, 21, 61)]
+
+    message = await aborted(wire, OPEN_ENDED[wire](usages))
+
+    assert message.stop_reason == "aborted"
+    assert (message.usage.input, message.usage.output, message.usage.known) == (40, 21, True)
+
+
+@pytest.mark.parametrize("wire", OPEN_ENDED)
+async def test_case_084_a_cut_off_reply_without_usage_has_an_unknown_one(wire: str) -> None:
+    message = await aborted(wire, OPEN_ENDED[wire]([{}]))
+
+    assert message.text.startswith("Hi")
+    assert (message.usage.known, message.usage.is_empty) == (False, True)
 
 
 counts = st.none() | st.integers(-3, 9) | st.sampled_from([True, "7", 2.5])

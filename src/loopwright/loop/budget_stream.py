@@ -30,6 +30,7 @@ from ..stream import (
     Start,
     StreamWriter,
 )
+from ..stream.events import cut_off
 from .budget import Budget, BudgetUsedUp, Hold
 from .request_bounds import Bound, bound_of, content_tokens, cost_of, shortened, tokens_of, unpriced
 from .run import StreamFn
@@ -192,8 +193,7 @@ class _Meter:
     def leave(self) -> None:
         """Nobody reads any further."""
         if self.hold.open:
-            partial: AssistantMessage | None = getattr(self._last, "partial", None)
-            self._settle(partial or AssistantMessage([]), "cut")
+            self._settle(cut_off(self._last) or AssistantMessage([]), "cut")
 
     def _settle(self, message: AssistantMessage, ended: Literal["done", "failed", "cut"]) -> None:
         told = message.usage

@@ -24,6 +24,7 @@ from ..messages import (
 from ..models.handoff import MessageView, sendable
 from ..models.model import Context
 from ..stream import AssistantStream, Done, Error, Retry, Start, StreamEvent, StreamWriter
+from ..stream.events import cut_off
 from .faults import in_words
 from .hooks import default_convert_to_llm
 from .interrupt import Interrupted
@@ -245,7 +246,7 @@ def _aborted(run: Run) -> AssistantMessage:
     run.notice_stop()
     failed = run.cause in ("idle_timeout", "journal")
     text = run.describe(run.cause)
-    partial = getattr(run.last_event, "partial", None)
+    partial = cut_off(run.last_event)
     if partial is None:
         return run.made_up_reply(text, "error" if failed else "aborted")
     return msgspec.structs.replace(

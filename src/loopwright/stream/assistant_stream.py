@@ -34,6 +34,7 @@ from .events import (
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
+    cut_off,
 )
 from .follower import Follower
 
@@ -332,8 +333,7 @@ class AssistantStream:
                 raise asyncio.CancelledError
 
     def _partial(self) -> AssistantMessage:
-        partial = getattr(self._last, "partial", None)
-        return partial or self._head or AssistantMessage([])
+        return cut_off(self._last) or self._head or AssistantMessage([])
 
     def _aborted(self) -> Error:
         return self._made_up("aborted", "Operation aborted")

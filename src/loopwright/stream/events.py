@@ -32,6 +32,7 @@ __all__ = [
     "ToolCallEnd",
     "ToolCallStart",
     "stream_event_from_dict",
+    "cut_off",
 ]
 
 
@@ -256,6 +257,16 @@ def stream_event_from_dict(data: dict[str, Any]) -> AssistantMessageEvent:
 
 text_delta_source = TextDelta.__dict__["_source"].fget
 """What a `TextDelta` was given as its partial, without a lookup: there are very many of them."""
+
+
+def cut_off(event: StreamEvent | None) -> AssistantMessage | None:
+    """The reply as it stood after *event*, for one that ends there. Its usage is the last that the
+    vendor sent, which may have come after *event*: usage is no event of its own."""
+    partial: AssistantMessage | None = getattr(event, "partial", None)
+    source = getattr(event, "_source", None)
+    if partial is not None and type(source) is Draft:
+        return msgspec.structs.replace(partial, usage=source.head.usage)
+    return partial
 
 
 def attach(event: StreamEvent, draft: Draft, at: int) -> StreamEvent:

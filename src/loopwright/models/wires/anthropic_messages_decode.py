@@ -190,6 +190,7 @@ class MessagesDecoder:
     def _begin(self, events: list[AssistantMessageEvent]) -> None:
         if not self._started:
             self._started = True
+            self._builder.update(usage=self._usage.usage)
             events.append(self._builder.start())
 
     def _note(self, event: Event) -> None:

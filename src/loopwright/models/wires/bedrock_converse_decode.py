@@ -182,6 +182,7 @@ class ConverseDecoder:
     def _begin(self, events: list[AssistantMessageEvent]) -> None:
         if not self._started:
             self._started = True
+            self._builder.update(usage=self._usage.usage)
             events.append(self._builder.start())
 
     def _note(self, fields: dict[str, Any]) -> None:

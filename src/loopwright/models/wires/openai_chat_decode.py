@@ -201,7 +201,11 @@ class ChatDecoder:
             head = Head()
         asked = self._builder.draft.head.model
         # The model stays the one that was asked: signatures are worth something only to it.
-        self._builder.update(response_id=head.id, model=None if asked else head.model)
+        self._builder.update(
+            usage=self._usage.usage,
+            response_id=head.id,
+            model=None if asked else head.model,
+        )
         events.append(self._builder.start())
 
     def _grow(self, delta: Delta, events: list[AssistantMessageEvent]) -> None:

@@ -205,6 +205,7 @@ class ResponsesDecoder:
             self._take_head(decode_state(response))
         if not self._started:
             self._started = True
+            self._builder.update(usage=self._usage.usage)
             events.append(self._builder.start())
 
     def _take_head(self, state: ResponseState) -> None:
