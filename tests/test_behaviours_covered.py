@@ -87,6 +87,10 @@ CASES = {
     148: "slips of newcomers get no help, or a wrong one",
     99: "a group of exceptions that a tool raises ends the run, or hides what failed",
     84: "usage of a reply that was cut off is that of its beginning, or a known 0",
+    75: "pieces of one call change their id or their index",
+    76: "arguments are sent whole once more at the end",
+    79: "every chunk repeats all arguments so far",
+    80: "a tool's name comes in several pieces",
 }
 
 

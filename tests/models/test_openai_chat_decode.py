@@ -87,17 +87,6 @@ def test_case_006_two_calls_under_one_index_stay_two() -> None:
     assert starts == ends == [0, 1]
 
 
-def test_case_006_whole_calls_under_one_id_and_index_stay_two() -> None:
-    chunks = [
-        event(call(0, "x", "find", '{"q":1}')),
-        event(call(0, "x", "find", '{"q":2}')),
-        event({}, "tool_calls"),
-        DONE,
-    ]
-
-    assert calls_of(*chunks) == [("x", "find", {"q": 1}), ("x_2", "find", {"q": 2})]
-
-
 def test_case_007_fragments_without_an_index_are_attributed() -> None:
     nulled = {
         "tool_calls": [{"index": None, "id": "c2", "function": {"name": "time", "arguments": "{}"}}]

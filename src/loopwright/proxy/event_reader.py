@@ -18,6 +18,7 @@ from ..messages import Cost, TextContent, ThinkingContent, ToolCall, Usage
 from ..models.failures import incomplete
 from ..models.model import Model
 from ..stream import AssistantMessageEvent, ReplyBuilder, Retry
+from ..stream.tool_arguments import ParsedArguments
 from .event_writer import KEEP_ALIVE
 
 __all__ = ["EventReader"]
@@ -201,6 +202,7 @@ class EventReader:
             name=call.name,
             # Where a text is kept, the arguments are what its pieces say, and are read from them.
             arguments=call.arguments if call.raw_arguments is None else None,
+            parsed=_refused(call),
             thought_signature=call.thought_signature,
         )
 
@@ -267,3 +269,10 @@ _KNOWN = frozenset({
     "start", "text_start", "text_delta", "text_end", "thinking_start", "thinking_delta",
     "thinking_end", "toolcall_start", "toolcall_delta", "toolcall_end", "done",
 })  # fmt: skip
+
+
+def _refused(call: ToolCall) -> ParsedArguments | None:
+    """Arguments that the proxy could not read; some faults cannot be seen from the text alone."""
+    if call.arguments_error is None:
+        return None
+    return ParsedArguments({}, call.raw_arguments or "", call.arguments_error)

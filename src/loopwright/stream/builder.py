@@ -30,7 +30,7 @@ from .events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from .tool_arguments import parse_arguments
+from .tool_arguments import ParsedArguments, parse_arguments
 
 __all__ = ["MAX_BLOCKS", "ReplyBuilder"]
 
@@ -155,10 +155,11 @@ class ReplyBuilder:
         id: str | None = None,
         name: str | None = None,
         arguments: dict[str, Any] | None = None,
+        parsed: ParsedArguments | None = None,
         thought_signature: str | None = None,
     ) -> ToolCallEnd:
         """Close the call at *index*: its text is parsed now, strictly, unless *arguments* are
-        given. A late *id* or *name* replaces what it was opened with."""
+        given, or were *parsed* already. A late *id* or *name* replaces what it was opened with."""
         opened = self.draft.opened_as(index)
         assert isinstance(opened, ToolCall)
         if id is not None and id != opened.id:
@@ -166,7 +167,7 @@ class ReplyBuilder:
         raw: str | None = None
         fault: str | None = None
         if arguments is None:
-            parsed = parse_arguments(self.draft.text(index))
+            parsed = parsed or parse_arguments(self.draft.text(index))
             arguments, raw, fault = (
                 parsed.arguments,
                 parsed.raw_arguments,

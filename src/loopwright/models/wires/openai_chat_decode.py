@@ -3,7 +3,7 @@
 One decoder reads every host that speaks the dialect, since hosts differ in what they leave out
 and add, not in what it means. In particular:
 
-- Fragments of tool calls are put together by `openai_chat_calls`, whatever index and id they have.
+- Fragments of tool calls are put together by `call_assembly`, whatever index and id they have.
 - Reasoning comes in one of several fields, sometimes in two at once: the first that has text wins.
 - Usage may come in any chunk, before or after the last text.
 - A call keeps what must go back with it, `extra_content`, as JSON in its `thought_signature`.
@@ -23,12 +23,11 @@ import msgspec
 
 from ...errors import ModelError, RequestRefused, WireError
 from ...stream import AssistantMessageEvent, ReplyBuilder
-from ...stream.tool_arguments import parse_arguments
 from ..bare_errors import error_in
 from ..failures import failure_from_event, incomplete
 from ..sse import SseSplitter
 from ..usage_counts import UsageCounts
-from .openai_chat_calls import OpenCall, OpenCalls, is_object
+from .call_assembly import OpenCall, OpenCalls
 from .openai_chat_chunks import (
     CallFragment,
     Chunk,
@@ -80,6 +79,7 @@ class ChatDecoder:
         self._grows = False  # content came in deltas
         self._thought_by_mark = False
         self._calls = OpenCalls()
+        self._all_readable = True  # the arguments of every call
 
     def feed(self, chunk: bytes) -> list[AssistantMessageEvent]:
         events: list[AssistantMessageEvent] = []
@@ -368,14 +368,10 @@ class ChatDecoder:
                         "a piece of a tool call came that belongs to no call", raw=arguments[:500]
                     )
             call = self._open_call(fragment, name, events)
-        elif fragment.id and not call.id:
-            self._calls.take_id(call, fragment.id)
-        if name and not call.name:
-            call.name = name
+        self._calls.take(call, fragment, name, arguments)
         if fragment.extra_content and call.extra is None:
             call.extra = fragment.extra_content
         if arguments:
-            call.pieces.append(arguments)
             events.append(self._builder.tool_call_delta(call.block, arguments))
 
     def _open_call(
@@ -385,8 +381,8 @@ class ChatDecoder:
         start = self._builder.tool_call_start(fragment.id or self._made_up_id(), name)
         events.append(start)
         self._has_content = True
-        call = OpenCall(start.content_index, fragment.id or "", name)
-        self._calls.add(call, fragment)
+        call = OpenCall(start.content_index, fragment.id or "", name, fragment.index)
+        self._calls.open(call)
         return call
 
     def _made_up_id(self) -> str:
@@ -441,21 +437,22 @@ class ChatDecoder:
         if reason is not None:
             return reason  # the builder looks for calls itself
         # Complete calls win over a word nobody knows.
-        complete = all(is_object(call.text or "{}") for call in self._calls.every)
-        return "toolUse" if self._calls.every and complete and word not in FAILED else None
+        return (
+            "toolUse" if self._calls.every and self._all_readable and word not in FAILED else None
+        )
 
     def _close_all(self, events: list[AssistantMessageEvent]) -> None:
         self._close_spoken(events)
-        events += [
-            self._builder.tool_call_end(
+        for call, said in self._calls.settle():
+            self._all_readable = self._all_readable and said.arguments_error is None
+            ended = self._builder.tool_call_end(
                 call.block,
                 id=call.late_id,
                 name=call.name or None,
-                arguments=_behind_placeholder(call.text),
+                parsed=said,
                 thought_signature=_kept(call.extra),
             )
-            for call in self._calls.every
-        ]
+            events.append(ended)
 
     def _fail(self, events: list[AssistantMessageEvent], failure: ModelError) -> None:
         self.ended = True
@@ -497,15 +494,6 @@ def _stopped_early(said: Any) -> ModelError:
     if type(failure) is ModelError:
         failure.retryable = True
     return failure
-
-
-def _behind_placeholder(text: str) -> dict[str, Any] | None:
-    """The arguments behind an empty object, with which some gateways begin those of every call;
-    None if that is not all there is to it."""
-    if text[:2] != "{}" or len(text) == 2:
-        return None
-    parsed = parse_arguments(text[2:])
-    return parsed.arguments if parsed.arguments_error is None and parsed.arguments else None
 
 
 def _kept(extra: dict[str, Any] | None) -> str | None:
