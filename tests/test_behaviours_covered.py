@@ -91,6 +91,7 @@ CASES = {
     76: "arguments are sent whole once more at the end",
     79: "every chunk repeats all arguments so far",
     80: "a tool's name comes in several pieces",
+    136: "data that JSON cannot say is changed in silence",
 }
 
 

@@ -19,6 +19,7 @@ from ..errors import DecodeError, Misuse, SessionDamaged
 from ..messages import Usage
 from ..records import Record, clean_text, to_jsonable
 from .entries import EntryRow, now_ms
+from .json_values import json_value
 from .leases import owner_is_dead
 from .rows import Approval, Fact, InboxItem, Intent, Lane, Operation, SessionInfo, UsageRow
 from .store import Commit
@@ -244,7 +245,9 @@ def info_columns(info: SessionInfo) -> Columns:
         info.modified_at,
         shown(info.cwd),
         _optional_key(info.parent_id, "the parent session"),
-        None if info.metadata is None else msgspec.json.encode(to_jsonable(info.metadata)).decode(),
+        None
+        if info.metadata is None
+        else msgspec.json.encode(json_value(info.metadata, "metadata")).decode(),
         _NO_USAGE,
     )
 

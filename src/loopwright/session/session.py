@@ -20,6 +20,7 @@ import msgspec
 from ..errors import Misuse, OperationOpen, SessionClosed, SessionExists, SessionNotFound
 from ..messages import AgentMessage, Usage, UserMessage
 from .entries import CustomEntry, Entry, EntryRow, MessageEntry, to_row
+from .json_values import json_value
 from .known_state import KnownState
 from .leases import new_owner
 from .loaded_branch import LoadedBranch, read_branch
@@ -284,8 +285,9 @@ class Session:
 
     async def append_custom(self, custom_type: str, data: Any = None) -> CustomEntry:
         """Add data of a program's own behind the leaf; no model is shown it. Raises
-        `OperationOpen` while an operation is open there."""
+        `OperationOpen` while an operation is open there, and `Misuse` for what is no JSON."""
         self._refuse_during_operation()
+        data = json_value(data, "data")
         entry = CustomEntry(parent_id=self.tip.leaf_id, custom_type=custom_type, data=data)
         await self.commit(Commit(lanes=[self.lane_at(entry.id)]), [entry])
         return entry
@@ -301,7 +303,8 @@ class Session:
         await self.commit(Commit(facts=[fact]))
 
     async def set_fact(self, key: str, value: Any) -> None:
-        """Keep a JSON value of a program's own. None is kept as null."""
+        """Keep a JSON value of a program's own. None is kept as null. Raises `Misuse` for what is no JSON."""
+        value = json_value(value, f"the fact {key!r}")
         await self.commit(Commit(facts=[Fact(namespace="custom", key=key, value=value)]))
 
     async def delete_fact(self, key: str) -> None:
