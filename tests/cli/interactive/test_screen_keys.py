@@ -563,3 +563,40 @@ async def test_a_steering_message_that_comes_too_late_is_said_next(folder: Path)
         await desk.reads("Second.")
 
         assert desk.asked() == ["begin", "and this"]
+
+
+async def test_case_114_reports_and_newer_keys_leave_a_run_alone(folder: Path) -> None:
+    model = ScriptedModel([NAP])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.live.permission_mode = "yolo"
+        desk.type("begin" + ENTER)
+        await desk.sees("running bash")
+        desk.type("one\x1b[O\x1b[I\x1b[13;2utwo\x1b]11;rgb:1e1e/1e1e/2e2e\x07\x1b[27;2;13~three")
+        await desk.until(lambda: desk.input() == "one\ntwo\nthree")
+
+        assert desk.live.working
+        assert desk.live.queued() == []
+
+
+@pytest.mark.parametrize("variable", ["SSH_CONNECTION", "SSH_TTY"])
+async def test_case_115_over_ssh_the_parts_of_a_key_may_come_apart(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "somewhere")
+    model = ScriptedModel([NAP])
+
+    async with desk_with(model, folder) as desk:
+        await desk.idle()
+        desk.live.permission_mode = "yolo"
+        desk.type("begin" + ENTER)
+        await desk.sees("running bash")
+        desk.type("later\x1b")
+        await asyncio.sleep(0.07)  # as the network delivers them
+        desk.type("\r")
+        await desk.sees("after: later")
+
+        assert desk.live.working
+        desk.type(ESCAPE)
+        await desk.until(lambda: not desk.live.working)

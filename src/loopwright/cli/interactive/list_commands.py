@@ -30,7 +30,10 @@ THEMES = {
 KEYS = (
     ("enter", "send; while the model works: steer it"),
     ("alt+enter", "say it when the model is done"),
-    ("ctrl+j", "a new line; a long paste is one piece, and pasted twice it is unfolded"),
+    (
+        "ctrl+j, shift+enter",
+        "a new line; a long paste is one piece, and pasted twice it is unfolded",
+    ),
     ("alt+up", "take back what waits to be said"),
     ("esc", "interrupt"),
     ("ctrl+c twice", "leave"),
