@@ -92,6 +92,7 @@ CASES = {
     79: "every chunk repeats all arguments so far",
     80: "a tool's name comes in several pieces",
     136: "data that JSON cannot say is changed in silence",
+    154: "the answer goes to a closed output and the exit code is 0",
 }
 
 

@@ -132,15 +132,19 @@ def test_a_reader_that_is_gone_is_no_trouble(program: Program, arguments: list[s
     assert (finished.returncode, finished.stderr) == (141, b"")
 
 
-def test_closed_output_is_no_trouble(program: Program) -> None:
+@pytest.mark.parametrize(("closed", "code"), [("2>&-", 0), (">&- 2>&-", 1)])
+def test_case_154_closed_errors_are_no_trouble_but_a_closed_output_is(
+    program: Program, closed: str, code: int
+) -> None:
     command = " ".join(program.command("demo"))
 
     finished = subprocess.run(
-        ["sh", "-c", f"exec {command} >&- 2>&-"],
+        ["sh", "-c", f"exec {command} {closed}"],
         cwd=program.folder,
         env=program.env,
         stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
         timeout=60,
     )
 
-    assert finished.returncode == 0
+    assert finished.returncode == code

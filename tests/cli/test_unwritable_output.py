@@ -69,3 +69,34 @@ def test_a_tool_that_ends_the_program_is_told_by_its_deed(program: Program, vend
 
     assert finished.returncode == 1
     assert "called sys.exit(5)" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-p", "hi"),
+        ("-p", "hi", "--mode", "json"),
+        ("--mode", "rpc"),
+        ("--version",),
+        ("--help",),
+        ("models", "sonnet"),
+    ],
+    ids=" ".join,
+)
+def test_case_154_a_closed_output_is_told_in_one_line_and_nothing_is_asked(
+    program: Program, vendor: Vendor, arguments: tuple[str, ...]
+) -> None:
+    finished = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *program.command(*arguments)],
+        cwd=program.folder,
+        env=program.env,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+
+    assert finished.returncode == 1, finished.stderr
+    assert finished.stderr.count("the output cannot be written") == 1
+    assert "Traceback" not in finished.stderr
+    assert vendor.requests == []

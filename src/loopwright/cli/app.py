@@ -63,11 +63,6 @@ def run_command_line(arguments: Sequence[str]) -> ExitCode:
     except LoopwrightError as error:
         print_error(error.message, hint=error.hint)
         return ExitCode.FAILED
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        print_error(f"the output cannot be written: {error.strerror or error}")
-        return ExitCode.FAILED
     return result if isinstance(result, ExitCode) else ExitCode.DONE
 
 

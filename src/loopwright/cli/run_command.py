@@ -22,7 +22,7 @@ from .places import working_folder
 from .render import Answer, ending_note, usage_text
 from .sessions.choice import NothingPicked
 from .standard_input import UnreadableInput, read_piped_input, with_piped_input
-from .streams import Output, print_error, print_note
+from .streams import Output, check_output, print_error, print_note
 
 if TYPE_CHECKING:
     from .live.session import LiveSession
@@ -108,11 +108,13 @@ def _serve(options: RunOptions) -> ExitCode:
     from .live.opening import open_live
     from .rpc.server import serve
 
+    check_output()
     stdin = None if sys.stdin is None else sys.stdin.buffer  # None: started with `<&-`
     return asyncio.run(serve(lambda: open_live(options), stdin, sys.stdout.buffer))
 
 
 def _ask(options: RunOptions) -> ExitCode:
+    check_output()
     try:
         piped = read_piped_input(print_note)
     except UnreadableInput as error:

@@ -22,6 +22,7 @@ __all__ = [
     "Output",
     "Piece",
     "Style",
+    "check_output",
     "drop_output",
     "help_console",
     "prepare_streams",
@@ -148,15 +149,26 @@ def _print_to_stderr(label: str, message: str, style: Style) -> None:
 def prepare_streams() -> None:
     """Make both streams usable, however the program was started.
 
-    A closed stream becomes the null device, so that no file opened later takes its number. A
+    A closed stream becomes the null device, so that no file opened later takes its number: standard
+    output for reading only, so that a result that is printed there fails as on a full disk. A
     character that the locale's encoding lacks is written as an escape instead of raising.
     """
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for good
-        elif isinstance(stream, io.TextIOWrapper):
+    if sys.stdout is None:
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def check_output() -> None:
+    """Raise OSError if nothing can be written to standard output, before a request is paid for."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):  # not a real file
+        return
+    os.write(descriptor, b"")
 
 
 def drop_output() -> None:
