@@ -93,6 +93,7 @@ CASES = {
     80: "a tool's name comes in several pieces",
     136: "data that JSON cannot say is changed in silence",
     154: "the answer goes to a closed output and the exit code is 0",
+    77: "a context overflow said in words that no list has is a bad request",
 }
 
 

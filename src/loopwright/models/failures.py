@@ -33,6 +33,7 @@ from ..errors import (
     StreamIncomplete,
     WireError,
 )
+from .overflow_words import says_overflow
 
 __all__ = [
     "classify",
@@ -203,6 +204,8 @@ def _sort(
         return QuotaExceeded, False
     overflow = _OVERFLOW.search(both) and not _THROTTLING.search(text)
     if status == 413 or (overflow and (status is None or status < 500)):
+        return ContextOverflow, False
+    if (status is None or status in (400, 422, 500)) and says_overflow(text):
         return ContextOverflow, False
     if status == 400 and not text.strip() and provider == "cerebras":
         return ContextOverflow, False  # that is all it says
