@@ -94,6 +94,9 @@ CASES = {
     136: "data that JSON cannot say is changed in silence",
     154: "the answer goes to a closed output and the exit code is 0",
     77: "a context overflow said in words that no list has is a bad request",
+    159: "a redirection through /proc/self/cwd is judged from another folder",
+    160: "a builtin sets a variable by an argument",
+    166: "an option makes a reading program write",
 }
 
 

@@ -758,3 +758,107 @@ def test_git_behind_cd_is_asked_for_since_another_repository_may_give_it_orders(
 
     assert policy.decide("bash", {"command": command}).effect == "ask"
     assert policy.decide("bash", {"command": "git status -s"}).effect == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd .git; > /proc/self/cwd/config",
+        "> /proc/self/cwd/config",
+        "cd src; echo x > /proc/thread-self/cwd/f",
+        "echo x > /proc/1/root/etc/f",
+        "echo x > //proc/self/cwd/f",
+        "echo x > /dev/../proc/self/cwd/f",
+        "echo x > /dev/fd/3",
+        "echo x > /dev/stdin",
+        "cat < /dev/stdin",
+    ],
+)
+@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
+def test_case_159_a_path_of_the_process_that_opens_it_is_asked_about(
+    world: World, command: str, mode: Mode
+) -> None:
+    allowed = ["bash(echo:*)", "bash(cat:*)", "bash(cd:*)", "edit(**)", "read(**)"]
+
+    assert world.bash(command, mode, allow=allowed) == "ask"
+    assert world.bash(command, mode, allow=allowed, deny=["edit(secret/**)"]) != "allow"
+
+
+def test_case_159_behind_cd_a_link_may_lead_anywhere(world: World) -> None:
+    (world.root / "link").symlink_to("/proc/self/cwd")
+    command = f"cd src; echo x > {world.root}/link/config"
+
+    assert world.bash(command, "auto-edit", allow=["bash(echo:*)", "bash(cd:*)"]) == "ask"
+
+
+def test_case_159_ordinary_sinks_stay_plain(world: World) -> None:
+    for command in ("echo x > /dev/null", "echo x 2>&1", "echo x 2> /dev/null"):
+        assert world.bash(command, allow=["bash(echo:*)"]) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "printf 'xx%n' PATH",
+        "printf '%5ln' PATH",
+        "printf '%%%n' PATH",
+        'printf "$FORMAT" PATH',
+        "printf -v PATH 2",
+        "read PATH",
+        "mapfile -t PATH",
+        "getopts a PATH",
+        "declare PATH=2",
+        "export -n PATH",
+        "wait -p PATH",
+        "coproc PATH { ls; }",
+    ],
+)
+def test_case_160_builtins_that_set_a_variable_are_asked_about(world: World, command: str) -> None:
+    assert world.bash(f"{command}; ls", allow=["bash(printf:*)", "bash(ls:*)"]) == "ask"
+
+
+def test_case_160_printf_that_only_prints_stays_plain(world: World) -> None:
+    for command in (r"printf '%s\n' text", "printf '%d%% of n' 5", "printf hello"):
+        assert world.bash(command, allow=["bash(printf:*)"]) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tree -R -L 1 -H . .",
+        "tree -o f",
+        "yq -i '.a=1' f.yaml",
+        "yq --inplace '.a=1' f.yaml",
+        "xmllint --output f a.xml",
+        "xmllint --shell a.xml",
+        "git archive -o f HEAD",
+        "date -s 12:00",
+        "date 010112002030",
+        "hostname other",
+        "hostname -F name.txt",
+        "sed 'w f' a",
+        "sed 1e a",
+        "sort -o f a",
+        "sort --compress-program=./x a",
+        "find . -fprintf f x",
+        "find . -execdir x {} +",
+        "awk 'BEGIN { print > \"f\" }'",
+        "awk 'BEGIN { system(\"x\") }'",
+        "journalctl --vacuum-size=1M",
+        "base64 -o f a",
+    ],
+)
+def test_case_166_options_by_which_a_reader_writes_are_asked_about(
+    world: World, command: str
+) -> None:
+    name = command.split()[0]
+
+    assert world.bash(command, allow=[f"bash({name}:*)"]) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["tree -L 2 src", "yq .a f.yaml", "xmllint --noout a.xml", "date +%s", "date -u", "hostname"],
+)
+def test_case_166_what_only_reads_stays_plain(world: World, command: str) -> None:
+    assert world.bash(command, allow=[f"bash({command.split()[0]}:*)"]) == "allow"

@@ -229,6 +229,8 @@ def _git(words: Words) -> str | None:
         return command
     if command in _GIT_TRANSFERS and (found := _any(lambda word: word.startswith("-u"), words)):
         return found
+    if command == "archive" and (found := _any(lambda word: word.startswith("-o"), words)):
+        return found
     # ext::command is an address.
     return _git_options(words) or _any(lambda word: bool(re.match(r"\w+::", word)), words)
 
@@ -263,13 +265,51 @@ def _sed(words: Words) -> str | None:
     return None if not script or _SED_SCRIPT.fullmatch(script) else script
 
 
+def _printf(words: Words) -> str | None:
+    """`-v` and the conversion `%n` set a variable; a subscript in its name is evaluated, as in
+    `printf -v 'a[$(rm x)]'`."""
+    return _any(
+        lambda word: word.startswith("-") or bool(_COUNTING.search(word.replace("%%", ""))),
+        words[:1],
+    )
+
+
+_COUNTING = re.compile(r"%[^a-zA-Z%]*[hlqjztL]*n")
+
+
+def _sets_the_clock(words: Words) -> str | None:
+    """`date -s` sets it, and so does an argument that is no format."""
+    set_by_option = _options("s", "set")(words)
+    return set_by_option or _any(lambda word: not word.startswith(("-", "+")), words[:1])
+
+
+def _sets_the_name(words: Words) -> str | None:
+    """`hostname x` sets it; `-F` reads it from a file and sets it."""
+    return _any(
+        lambda word: not word.startswith("-") or word.startswith(("-F", "-b", "--file", "--boot")),
+        words,
+    )
+
+
+_journal_options = _options(
+    "", "vacuum-size", "vacuum-time", "vacuum-files", "rotate", "flush", "sync", "cursor-file",
+    "relinquish-var", "smart-relinquish-var", "setup-keys", "update-catalog",
+)  # fmt: skip
+
 _BY_ARGUMENT: dict[str, Suspicion] = {
     "find": _starting("-exec", "-ok", "-delete", "-fprint", "-fls"),
     "fd": _options("xX", "exec", "exec-batch"),
     "fdfind": _options("xX", "exec", "exec-batch"),
     "rg": _options("", "pre", "hostname-bin"),
     "sort": _options("o", "compress-program", "output"),
-    "tree": _options("o", "output"),
+    "tree": _options("oR", "output"),  # -R writes a page into each folder
+    "yq": _options("is", "inplace", "in-place", "split-exp"),
+    "mlr": _options("I", "split", "tee"),
+    "xmllint": _starting("-o", "--output", "-shell", "--shell"),
+    "base64": _options("o", "output"),
+    "date": _sets_the_clock,
+    "hostname": _sets_the_name,
+    "journalctl": _journal_options,
     "shuf": _options("o", "output"),
     "iconv": _options("o", "output"),
     "sdiff": _options("o", "output"),
@@ -302,8 +342,7 @@ _BY_ARGUMENT: dict[str, Suspicion] = {
     "gawk": _awk,
     "mawk": _awk,
     "nawk": _awk,
-    # A subscript in a name is evaluated: printf -v 'a[$(rm x)]'.
-    "printf": lambda words: _any(lambda word: word.startswith("-"), words[:1]),
+    "printf": _printf,
     "test": _options("vR"),
     "[": _options("vR"),
 }

@@ -16,6 +16,7 @@ Not here: asking (gate.py).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
@@ -60,6 +61,10 @@ class _Opened(NamedTuple):
     decision: Decision
     unknown: bool
     """Which file it is can not be said before it runs."""
+
+
+_OF_A_PROCESS = re.compile(r"/+(?:proc(?:/|$)|dev/(?:fd|stdin|stdout|stderr|tty)(?:/|$))")
+"""`/proc/self/cwd/f` is another file in each process, so it is known only when it is opened."""
 
 
 class Policy:
@@ -340,6 +345,10 @@ class Policy:
             return _Opened(Decision("ask", "a file that it opens is only known when it runs"), True)
         if moved and not os.path.isabs(path):
             return _Opened(Decision("ask", "a file that it opens depends on where cd leads"), True)
+        full = os.path.normpath(os.path.join(self._places.root, path))
+        if _OF_A_PROCESS.match(full) or (moved and os.path.realpath(full) != full):
+            said = "a file that it opens depends on the process that opens it"
+            return _Opened(Decision("ask", said), True)
         if path.startswith(("@", "~")):  # of which the tools make more than the shell
             path = os.path.join(self._places.root, path)
         return _Opened(self._decide_file(redirect.kind, path), False)

@@ -63,7 +63,7 @@ _PARAMETER = re.compile(
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)\+?=")
 _EXPANDED_IN_DOCUMENT = re.compile(r"`|\$[({\[]|\\$")
 _PLAIN_NAME = re.compile(r"[A-Za-z_./][A-Za-z0-9_./+-]*")
-_SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
+_SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
 def parse_command_line(text: str) -> CommandLine:
