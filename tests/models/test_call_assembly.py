@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -231,3 +233,27 @@ def _wholes(text: str) -> list[Any]:
         except ValueError:
             continue
     return found
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [(None, None, "drop", '{"table":"old"}'), (0, None, "drop", '{"table":"old"}')],
+    ids=["no index", "no id"],
+)
+def test_a_call_sent_again_and_again_takes_work_in_proportion(piece: Piece) -> None:
+    def work(pieces: int) -> int:
+        made = 0
+
+        def count(frame: FrameType, kind: str, argument: object) -> None:
+            nonlocal made
+            made += kind in ("call", "c_call")
+
+        chunks = body(*[piece] * pieces)
+        sys.setprofile(count)
+        try:
+            decode("openai-chat", chunks)
+        finally:
+            sys.setprofile(None)
+        return made
+
+    assert work(400) < 2.5 * work(200)

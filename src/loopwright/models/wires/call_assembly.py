@@ -41,7 +41,7 @@ class OpenCall:
     """A tool call whose pieces still come in."""
 
     __slots__ = (
-        "_depth", "_in_string", "_read", "_skip", "block", "extra", "id", "index", "late_id",
+        "_depth", "_in_string", "_read", "_said", "_skip", "block", "extra", "id", "index", "late_id",
         "name", "pieces",
     )  # fmt: skip
 
@@ -59,6 +59,7 @@ class OpenCall:
         """What must go back with the call: Google's hosts put its thought signature there."""
         self._read = self._depth = 0
         self._in_string = self._skip = False
+        self._said: str | None = None
 
     def add(self, arguments: str) -> None:
         """Another piece of the arguments came."""
@@ -87,7 +88,9 @@ class OpenCall:
         said = parse_arguments(arguments)
         if said.arguments_error is not None:
             return False
-        return _canonical(said.arguments) == _canonical(settle(self.pieces).arguments)
+        if self._said is None:  # once: what repeats it does not change it
+            self._said = _canonical(settle(self.pieces).arguments)
+        return _canonical(said.arguments) == self._said
 
 
 class OpenCalls:
