@@ -97,6 +97,8 @@ CASES = {
     159: "a redirection through /proc/self/cwd is judged from another folder",
     160: "a builtin sets a variable by an argument",
     166: "an option makes a reading program write",
+    81: "a wait that the vendor says in words is not kept",
+    82: "words about quota and billing are read where they mean something else",
 }
 
 

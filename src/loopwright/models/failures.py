@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 import msgspec
@@ -34,6 +32,7 @@ from ..errors import (
     WireError,
 )
 from .overflow_words import says_overflow
+from .stated_waits import retry_after_seconds, wait_in_words
 
 __all__ = [
     "classify",
@@ -69,12 +68,20 @@ _OVERFLOW = re.compile(
     re.I | re.S,
 )
 _QUOTA = re.compile(
-    r"insufficient_quota|insufficient (?:balance|credit)|\bbilling|available balance"
+    r"insufficient_quota|insufficient (?:balance|credit)|\bbilling(?![-_\w])|available balance"
     r"|monthly usage limit reached|gousagelimiterror|freeusagelimiterror|quota exceeded"
-    r"|exceeded your current quota|credit balance is too low|\b1308\b"
+    r"|exceeded your current quota|credit balance is too low"
     r"|subscription_sharing_usage_limit_exceeded|enforced_spend_limit_reached",
     re.I,
 )
+_FOR_A_WHILE = re.compile(r"per[ _-]?(?:second|minute|hour|day)", re.I)
+"""A quota of this kind comes back by itself."""
+
+_NAMES = re.compile(
+    r"`[^`]{0,200}`|\"[^\"]{0,200}\"|'[\w.:\[\]/-]{1,200}'|\b[\w-]+(?:[./][\w-]+)+|\b\w+\[\d+\]"
+)
+"""Quoted names, paths and ids: words in them say nothing about the account."""
+
 _PATIENCE = re.compile(
     r"overloaded|server_busy|server busy|high demand|at capacity|upstream connect"
     r"|provider returned error|resource ?exhausted|temporarily unavailable|service unavailable"
@@ -83,7 +90,7 @@ _PATIENCE = re.compile(
 )
 
 _BY_NAME: tuple[tuple[type[ModelError], frozenset[str]], ...] = (
-    (QuotaExceeded, frozenset({"insufficient_quota", "billing_error", "billing_not_active"})),
+    (QuotaExceeded, frozenset({"insufficient_quota", "billing_error", "billing_not_active", "1308"})),
     (RateLimited, frozenset({
         "rate_limit_error", "rate_limit_exceeded", "throttlingexception", "too_many_requests",
         "tokens", "requests", "resource_exhausted",
@@ -130,36 +137,6 @@ def redact(
     return _KEY_LIKE.sub("[key]", text)
 
 
-def retry_after_seconds(headers: Mapping[str, str], now: float, body: str = "") -> float | None:
-    """How long the vendor asks us to wait: `retry-after-ms`, `retry-after` in seconds or as an
-    HTTP date (RFC 9110 section 10.2.3), or Google's `retryDelay` in the body. *now* is Unix time.
-    """
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return max(0.0, milliseconds / 1000)
-    value = headers.get("retry-after")
-    if value:
-        seconds = _number(value)
-        if seconds is not None:
-            return max(0.0, seconds)
-        try:
-            date = parsedate_to_datetime(value)
-            at = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, TypeError, OverflowError):
-            return None
-        return max(0.0, at - now)
-    delay = re.search(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"', body)
-    return float(delay.group(1)) if delay else None
-
-
-def _number(value: str | None) -> float | None:
-    try:
-        number = float(value) if value else None
-    except ValueError:
-        return None
-    return number if number is not None and number == number and number < 1e9 else None
-
-
 def failure_from_text(
     text: str,
     *,
@@ -169,10 +146,18 @@ def failure_from_text(
     model: str | None = None,
     request_id: str | None = None,
     retry_after: float | None = None,
+    for_a_while: bool = False,
 ) -> ModelError:
-    """What a vendor's *text* means, with the *name* (type or code) and *status* it came with."""
+    """What a vendor's *text* means, with the *name* (type or code) and *status* it came with.
+
+    *for_a_while*: more was said that makes a used-up quota a matter of time.
+    """
     text = text[:EXAMINED_CHARACTERS]
-    kind, retryable = _sort(text, (name or "").lower()[:SHOWN_CHARACTERS], status, provider)
+    waits = [wait for wait in (retry_after, wait_in_words(text)) if wait is not None]
+    retry_after = max(waits, default=None) or None  # no wait at all says nothing
+    lowered = (name or "").lower()[:SHOWN_CHARACTERS]
+    comes_back = bool(retry_after) or for_a_while or _FOR_A_WHILE.search(text) is not None
+    kind, retryable = _sort(text, lowered, status, provider, comes_back)
     shown = text.strip() or name or "the vendor gave no reason"
     if len(shown) > SHOWN_CHARACTERS:
         shown = f"{shown[:SHOWN_CHARACTERS]}…"
@@ -196,12 +181,14 @@ _HINTS: dict[type[ModelError], str] = {
 
 
 def _sort(
-    text: str, name: str, status: int | None, provider: str | None
+    text: str, name: str, status: int | None, provider: str | None, comes_back: bool
 ) -> tuple[type[ModelError], bool | None]:
     """The kind of failure, and whether to try again where that differs from the kind's own rule."""
     both = f"{name} {text}"
-    if _QUOTA.search(both) or status == 402:
+    if status == 402 or name in _BY_NAME[0][1]:
         return QuotaExceeded, False
+    if _QUOTA.search(f"{name} {_NAMES.sub(' ', text)}"):
+        return (RateLimited, None) if comes_back else (QuotaExceeded, False)
     overflow = _OVERFLOW.search(both) and not _THROTTLING.search(text)
     if status == 413 or (overflow and (status is None or status < 500)):
         return ContextOverflow, False
@@ -256,6 +243,7 @@ def failure_from_response(
         model=model,
         request_id=headers.get("x-request-id") or headers.get("request-id"),
         retry_after=after,
+        for_a_while=_FOR_A_WHILE.search(raw) is not None,
     )
     told = headers.get("x-should-retry", "").lower()
     if told in ("true", "false"):

@@ -21,6 +21,7 @@ __all__ = ["failure_of_answer", "failure_of_event"]
 _BAD_KEYS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "ACCESS_TOKEN_EXPIRED"})
 _LONG = re.compile(r"per\s*(?:day|month)|limit: 0\b", re.I)
 """A quota that waiting a moment does not bring back."""
+_USED_UP = "the account's credit or allowance is used up; waiting will not help"
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
@@ -62,10 +63,12 @@ def _refined(failure: ModelError, error: Any) -> ModelError:
     delay = next((found for found in map(_delay, details) if found is not None), None)
     if failure.retry_after_seconds is None:
         failure.retry_after_seconds = delay
-    if isinstance(failure, QuotaExceeded) and delay is not None:
-        quotas = [str(violation) for d in details for violation in _list(d, "violations")]
-        if not _LONG.search(f"{failure} {' '.join(quotas)}"):
-            return _as(RateLimited, failure)
+    quotas = [str(violation) for d in details for violation in _list(d, "violations")]
+    if type(failure) in (QuotaExceeded, RateLimited) and delay is not None:
+        about_quota = type(failure) is QuotaExceeded or bool(quotas) or "quota" in str(failure)
+        if _LONG.search(f"{failure} {' '.join(quotas)}"):
+            return _as(QuotaExceeded, failure, _USED_UP) if about_quota else failure
+        return _as(RateLimited, failure)
     return failure
 
 
