@@ -766,7 +766,7 @@ def test_git_behind_cd_is_asked_for_since_another_repository_may_give_it_orders(
         "cd .git; > /proc/self/cwd/config",
         "> /proc/self/cwd/config",
         "cd src; echo x > /proc/thread-self/cwd/f",
-        "echo x > /proc/1/root/etc/f",
+        "echo x > /proc/1/cwd/f",
         "echo x > //proc/self/cwd/f",
         "echo x > /dev/../proc/self/cwd/f",
         "echo x > /dev/fd/3",
