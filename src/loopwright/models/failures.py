@@ -35,6 +35,7 @@ from .overflow_words import says_overflow
 from .stated_waits import retry_after_seconds, wait_in_words
 
 __all__ = [
+    "HINTS",
     "classify",
     "failure_from_response",
     "failure_from_text",
@@ -163,7 +164,7 @@ def failure_from_text(
         shown = f"{shown[:SHOWN_CHARACTERS]}…"
     return kind(
         f"HTTP {status}: {shown}" if status else shown,
-        hint=_HINTS.get(kind),
+        hint=HINTS.get(kind),
         provider=provider,
         model=model,
         status=status,
@@ -173,11 +174,12 @@ def failure_from_text(
     )
 
 
-_HINTS: dict[type[ModelError], str] = {
+HINTS: dict[type[ModelError], str] = {
     AuthenticationFailed: "check the key, and that it may use this model",
     QuotaExceeded: "the account's credit or allowance is used up; waiting will not help",
     ContextOverflow: "the request is larger than the model's context window; shorten it",
 }
+"""What to do about a failure, where its kind alone tells."""
 
 
 def _sort(

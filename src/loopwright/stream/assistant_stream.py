@@ -13,29 +13,12 @@ import asyncio
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
 from types import AsyncGeneratorType
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, get_args
 
 import msgspec
 
 from ..messages import AssistantMessage
-from .events import (
-    AssistantMessageEvent,
-    Done,
-    Error,
-    Retry,
-    Start,
-    StreamEvent,
-    TextDelta,
-    TextEnd,
-    TextStart,
-    ThinkingDelta,
-    ThinkingEnd,
-    ThinkingStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    cut_off,
-)
+from .events import AssistantMessageEvent, Done, Error, StreamEvent, cut_off
 from .follower import Follower
 
 __all__ = ["AssistantStream", "EventSource"]
@@ -360,21 +343,7 @@ def _as_batch(given: Any) -> list[AssistantMessageEvent] | None:
     return events if events and isinstance(events[-1], StreamEvent) else None
 
 
-_UPDATES = frozenset(
-    {
-        Start,
-        TextStart,
-        TextDelta,
-        TextEnd,
-        ThinkingStart,
-        ThinkingDelta,
-        ThinkingEnd,
-        ToolCallStart,
-        ToolCallDelta,
-        ToolCallEnd,
-        Retry,
-    }
-)
+_UPDATES = frozenset(get_args(AssistantMessageEvent)) - {Done, Error}
 """The kinds of event after which a reply goes on; a vendor's own kind is looked at more closely."""
 
 

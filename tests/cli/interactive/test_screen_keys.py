@@ -26,6 +26,7 @@ from tests.cli.interactive.screen_scene import (
 )
 
 from loopwright.cli.exit_codes import ExitCode
+from loopwright.cli.interactive.inline import ESCAPE_SECONDS, ESCAPE_SECONDS_OVER_SSH
 from loopwright.models import Context
 from loopwright.testing import Call, Reply, ScriptedModel
 
@@ -580,11 +581,29 @@ async def test_case_114_reports_and_newer_keys_leave_a_run_alone(folder: Path) -
         assert desk.live.queued() == []
 
 
-@pytest.mark.parametrize("variable", ["SSH_CONNECTION", "SSH_TTY"])
-async def test_case_115_over_ssh_the_parts_of_a_key_may_come_apart(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+@pytest.mark.parametrize(
+    ("variable", "seconds"),
+    [
+        (None, ESCAPE_SECONDS),
+        ("SSH_CONNECTION", ESCAPE_SECONDS_OVER_SSH),
+        ("SSH_TTY", ESCAPE_SECONDS_OVER_SSH),
+    ],
+)
+async def test_case_115_over_ssh_the_rest_of_a_key_is_waited_for_longer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str | None, seconds: float
 ) -> None:
-    monkeypatch.setenv(variable, "somewhere")
+    for name in ("SSH_CONNECTION", "SSH_TTY"):
+        monkeypatch.delenv(name, raising=False)
+    if variable is not None:
+        monkeypatch.setenv(variable, "somewhere")
+
+    async with desk_with(ScriptedModel([]), folder) as desk:
+        await desk.idle()
+
+        assert desk.conversation.screen.app.ttimeoutlen == seconds
+
+
+async def test_case_115_the_parts_of_a_key_may_come_apart(folder: Path) -> None:
     model = ScriptedModel([NAP])
 
     async with desk_with(model, folder) as desk:
@@ -592,11 +611,13 @@ async def test_case_115_over_ssh_the_parts_of_a_key_may_come_apart(
         desk.live.permission_mode = "yolo"
         desk.type("begin" + ENTER)
         await desk.sees("running bash")
+        desk.conversation.screen.app.ttimeoutlen = 60  # the second part comes within the time
         desk.type("later\x1b")
-        await asyncio.sleep(0.07)  # as the network delivers them
+        await desk.until(lambda: desk.input() == "later")
         desk.type("\r")
         await desk.sees("after: later")
 
         assert desk.live.working
+        desk.conversation.screen.app.ttimeoutlen = ESCAPE_SECONDS
         desk.type(ESCAPE)
         await desk.until(lambda: not desk.live.working)

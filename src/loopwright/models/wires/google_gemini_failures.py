@@ -14,14 +14,13 @@ from typing import Any, cast
 import msgspec
 
 from ...errors import AuthenticationFailed, ModelError, QuotaExceeded, RateLimited
-from ..failures import failure_from_event, failure_from_response
+from ..failures import HINTS, failure_from_event, failure_from_response
 
 __all__ = ["failure_of_answer", "failure_of_event"]
 
 _BAD_KEYS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "ACCESS_TOKEN_EXPIRED"})
 _LONG = re.compile(r"per\s*(?:day|month)|limit: 0\b", re.I)
 """A quota that waiting a moment does not bring back."""
-_USED_UP = "the account's credit or allowance is used up; waiting will not help"
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
@@ -67,7 +66,7 @@ def _refined(failure: ModelError, error: Any) -> ModelError:
     if type(failure) in (QuotaExceeded, RateLimited) and delay is not None:
         about_quota = type(failure) is QuotaExceeded or bool(quotas) or "quota" in str(failure)
         if _LONG.search(f"{failure} {' '.join(quotas)}"):
-            return _as(QuotaExceeded, failure, _USED_UP) if about_quota else failure
+            return _as(QuotaExceeded, failure, HINTS[QuotaExceeded]) if about_quota else failure
         return _as(RateLimited, failure)
     return failure
 
