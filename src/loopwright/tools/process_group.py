@@ -24,7 +24,14 @@ from typing import Literal
 
 from ..loop.threads import run_in_thread
 from ..signals import AbortSignal
-from .process_table import groups_of_session, is_group_alive, members_outside, send_to, still_run
+from .process_table import (
+    freeze_outside,
+    groups_of_session,
+    is_group_alive,
+    members_outside,
+    send_to,
+    still_run,
+)
 
 __all__ = ["Ended", "run_group"]
 
@@ -156,7 +163,8 @@ class _Group:
     def bury(self) -> None:
         """The last act, whatever happened: kill what did not end in order, and reap the leader."""
         if not self._finished:
-            strays = members_outside(self._process.pid)
+            _send(self._process.pid, signal.SIGSTOP)
+            strays = freeze_outside(self._process.pid)
             _send(self._process.pid, signal.SIGKILL)
             send_to(strays, signal.SIGKILL)
         if self._reap() is None:  # it takes a moment to die, and there is none left to wait
@@ -176,12 +184,15 @@ class _Group:
         ):
             await asyncio.sleep(pause)
             pause = min(pause * 2, 0.1)
-        strays |= await run_in_thread(members_outside, pid)
+        _send(pid, signal.SIGSTOP)
+        strays = await run_in_thread(freeze_outside, pid, strays)
         _send(pid, signal.SIGKILL)
         send_to(strays, signal.SIGKILL)
         try:
             async with asyncio.timeout(TERM_SECONDS / 2):
                 await self._exited.wait()
+                while still_run(strays):  # noqa: ASYNC110 - the system tells of no end of theirs
+                    await asyncio.sleep(0.005)
         except TimeoutError:  # stuck in the kernel; nobody can do more
             return
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 __all__ = [
     "Member",
+    "freeze_outside",
     "groups_of_session",
     "is_group_alive",
     "members_outside",
@@ -63,10 +64,12 @@ def groups_of_session(leader: int) -> tuple[int, ...]:
     return tuple(sorted(groups, key=lambda group: (group != leader, group)))
 
 
-def members_outside(leader: int) -> set[Member]:
-    """What belongs to the command of *leader* and is not in its group. Blocks for a moment."""
+def members_outside(leader: int, known: Collection[Member] = ()) -> set[Member]:
+    """What belongs to the command of *leader* and is not in its group, *known* and what descends
+    from them included: their parents may have ended. Blocks for a moment."""
     rows = list(_rows())
-    found = {row.member.pid for row in rows if row.session == leader} | {leader}
+    found = {row.member.pid for row in rows if row.session == leader or row.member in known}
+    found.add(leader)
     below: dict[int, list[int]] = {}
     for row in rows:
         below.setdefault(row.parent, []).append(row.member.pid)
@@ -76,6 +79,26 @@ def members_outside(leader: int) -> set[Member]:
         found.update(new)
         waiting += new
     return {row.member for row in rows if row.member.pid in found and row.group != leader}
+
+
+def freeze_outside(leader: int, known: Collection[Member] = ()) -> set[Member]:
+    """`members_outside`, and what descends from *known*; each of them stopped (SIGSTOP), so that none
+    starts another process before all are killed: a child whose parent was killed meanwhile could
+    not be found any more. Blocks for a moment."""
+    frozen: set[Member] = set()
+    found = set(known)
+    for _ in range(_ROUNDS):
+        found |= members_outside(leader, found)
+        new = found - frozen
+        if not new:
+            break
+        send_to(new, signal.SIGSTOP)
+        frozen |= new
+    return frozen
+
+
+_ROUNDS = 50
+"""How often new processes are looked for. Two are usual; the bound is for what forks without end."""
 
 
 def still_run(members: Collection[Member]) -> bool:
