@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from loopwright.harness.places import project_places
@@ -457,6 +457,7 @@ def test_a_long_description_is_cut_in_the_list_and_told(machine: Machine) -> Non
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
+@example("\ufffe", "\uffff")
 def test_no_name_or_description_breaks_out_of_the_list(name: str, description: str) -> None:
     listed = list_for_prompt([skill(name, description)])
 

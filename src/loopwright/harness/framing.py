@@ -15,6 +15,7 @@ from ..records import clean_text
 
 __all__ = ["escape", "framed", "one_line"]
 
+_NOT_IN_XML = str.maketrans("\ufffe\uffff", "\ufffd\ufffd")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -25,8 +26,9 @@ def one_line(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """*text* as the content of an XML element or attribute, in one line."""
-    return html.escape(one_line(text))
+    """*text* as the content of an XML element or attribute, in one line. The two characters below
+    U+10000 that XML does not allow (XML 1.0, section 2.2) become U+FFFD."""
+    return html.escape(one_line(text)).translate(_NOT_IN_XML)
 
 
 def framed(tag: str, content: str, **attributes: str) -> str:
