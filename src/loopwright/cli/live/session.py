@@ -274,8 +274,11 @@ class LiveSession:
             return
         try:
             async with self._held.held_if_there() as harness:
-                if harness is not None:
+                if harness is not None and self.unfinished is None:
                     await harness.abort(reason)
+                elif harness is not None:  # bringing it to its end is work like any other
+                    async with self._work():
+                        await harness.abort(reason)
         except LoopwrightError:
             self.agent.abort(reason)  # the session cannot be told; the run is stopped anyhow
             raise
